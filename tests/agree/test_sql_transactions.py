@@ -174,7 +174,8 @@ class _Script:
             *(f"DROP COLUMN {column}", f"ALTER COLUMN {column} TYPE BIGINT", *renames),
             *(f"ALTER COLUMN {column} SET NOT NULL", f"ALTER COLUMN {column} DROP NOT NULL"),
         ))  # fmt: skip
-        keys = {place for key in self.db.catalog.tables[table].keys for place in key.places}
+        table_keys = self.db.catalog.tables[table].keys
+        keys = {position for key in table_keys for position in key.positions}
         if how.split()[0] in ("ADD", "RENAME") or self.columns(table).index(column) not in keys:
             self.run(f"ALTER TABLE {table} {how}")
 

@@ -71,14 +71,16 @@ def _said_again(text: str, dialect: str, path: str | None) -> Statement | None:
     control = _CONTROL.match(text)
     if not (control or _PARAMETER.search(_LITERAL.sub("", text))):
         return None
-    one = _only(text, dialect, path)
-    return one if one is not None and (control or one.node.find(exp.Placeholder)) else None
+    statement = _only(text, dialect, path)
+    if statement is None or not (control or statement.node.find(exp.Placeholder)):
+        return None
+    return statement
 
 
 def _only(text: str, dialect: str, path: str | None) -> Statement | None:
     """The statement of a text that has one."""
-    found = list(islice(statements(text, dialect, path), 2))
-    return found[0] if len(found) == 1 else None
+    parsed = list(islice(statements(text, dialect, path), 2))
+    return parsed[0] if len(parsed) == 1 else None
 
 
 def _alike(text: str, dialect: str, path: str | None) -> Statement | None:
@@ -90,11 +92,13 @@ def _alike(text: str, dialect: str, path: str | None) -> Statement | None:
         return None
     pieces = _LITERAL.split(text)
     literals = pieces[1::2]
-    if any(len(one) > MOST_DIGITS and one[0] != "'" for one in literals):
+    if any(len(literal) > MOST_DIGITS and literal[0] != "'" for literal in literals):
         return None  # a number of more digits than a type has is no value
-    if not literals or ("''" in text and any("''" in one[1:-1] for one in literals)):
+    if not literals or ("''" in text and any("''" in literal[1:-1] for literal in literals)):
         return None
-    pieces[1::2] = ["\0'" if one[0] == "'" else "\0." if "." in one else "\0" for one in literals]
+    pieces[1::2] = [
+        "\0'" if literal[0] == "'" else "\0." if "." in literal else "\0" for literal in literals
+    ]
     return _form("".join(pieces), dialect, path).statement(text, literals)
 
 
@@ -141,7 +145,7 @@ class _Form:
             return None
         known = None
         if self._values is not None:
-            known = self._known.get(tuple([literals[place] for place in self._fixed]))
+            known = self._known.get(tuple([literals[index] for index in self._fixed]))
         if known is None:
             if self._values == [] or len(self._known) >= _VARIANTS:
                 return None
@@ -150,58 +154,61 @@ class _Form:
 
     def _read(self, text: str, literals: list[str]) -> _Known | None:
         """Read a text, and keep what those share with it that are like it."""
-        one = _only(text, self._dialect, self._path)
-        found = [] if one is None else _values(one)
-        if one is None or not found:
+        statement = _only(text, self._dialect, self._path)
+        value_spans = [] if statement is None else _values(statement)
+        if statement is None or not value_spans:
             self._values = self._values or []
             return None
-        places = [(m.start() - one.start, m.end() - one.start) for m in _LITERAL.finditer(text)]
-        values = [n for n, place in enumerate(places) if place in found]
+        spans = [
+            (m.start() - statement.start, m.end() - statement.start)
+            for m in _LITERAL.finditer(text)
+        ]
+        values = [n for n, span in enumerate(spans) if span in value_spans]
         if self._values is None:
-            self._fixed = [n for n in range(len(places)) if n not in values]
+            self._fixed = [n for n in range(len(spans)) if n not in values]
             self._values = values
         if values != self._values:
             return None
-        starts = tuple([places[n][0] for n in values])
-        ends, sizes = [end for _, end in places], [len(said) for said in literals]
-        known = _Known(replace(one, literals=starts), ends, sizes, len(text))
+        starts = tuple([spans[n][0] for n in values])
+        ends, sizes = [end for _, end in spans], [len(literal) for literal in literals]
+        known = _Known(replace(statement, literals=starts), ends, sizes, len(text))
         self._known[tuple([literals[n] for n in self._fixed])] = known
         return known
 
     def _with(self, known: _Known, text: str, literals: list[str]) -> Statement:
         """The statement of a text: that of one like it, with these values."""
-        one = known.statement
-        given = tuple([_value(literals[place]) for place in self._values or ()])
-        end, moved = one.end + len(text) - known.size, partial(_moved, known, literals)
+        like = known.statement
+        values = tuple([_value(literals[index]) for index in self._values or ()])
+        end, moved = like.end + len(text) - known.size, partial(_moved, known, literals)
         return Statement(
-            text, one.start, end, one.node, one.explain, one.path, one.dialect, one.forms,
-            one.literals, given, moved,
+            text, like.start, end, like.node, like.explain, like.path, like.dialect, like.forms,
+            like.literals, values, moved,
         )  # fmt: skip
 
 
 def _moved(known: _Known, literals: list[str]) -> list[tuple[int, int]]:
-    """Where what is behind a literal is in a text with others: behind which place, by how much."""
+    """Where what is behind a literal is in a text with others: behind which offset, by how much."""
     moved, more = list[tuple[int, int]](), 0
-    for end, size, said in zip(known.ends, known.sizes, literals, strict=True):
-        if len(said) != size:
-            more += len(said) - size
+    for end, size, literal in zip(known.ends, known.sizes, literals, strict=True):
+        if len(literal) != size:
+            more += len(literal) - size
             moved.append((end, more))
     return moved
 
 
-def _values(one: Statement) -> set[tuple[int, int]]:
+def _values(statement: Statement) -> set[tuple[int, int]]:
     """Where, from its start on, the literals of an edit without a query stand that are values."""
-    if not isinstance(one.node, _EDITS) or one.node.find(exp.Query):
+    if not isinstance(statement.node, _EDITS) or statement.node.find(exp.Query):
         return set()
     return {
         (node.meta["start"], node.meta["end"] + 1)
-        for node in one.node.find_all(exp.Literal)
+        for node in statement.node.find_all(exp.Literal)
         if "start" in node.meta and is_value(signed(node))
     }
 
 
-def _value(said: str) -> SqlValue:
+def _value(literal: str) -> SqlValue:
     """The value of a literal, as reading it gives it."""
-    if said[0] == "'":
-        return said[1:-1]
-    return number(said)
+    if literal[0] == "'":
+        return literal[1:-1]
+    return number(literal)

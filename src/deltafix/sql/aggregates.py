@@ -154,7 +154,7 @@ class Wanted:
     @property
     def operands(self) -> list[exp.Expr]:
         """The argument, the value that is listed, then what the values are sorted by."""
-        sorted_by = [one.this for one in self.order] if self.is_united else []
+        sorted_by = [ordered.this for ordered in self.order] if self.is_united else []
         listed = [] if self.listed is None else [self.listed]
         return [] if self.argument is None else [self.argument, *listed, *sorted_by]
 
@@ -187,28 +187,28 @@ def aggregates_of(select: exp.Expr) -> list[exp.Expr]:
     """The aggregates that a SELECT itself computes, with FILTER; not those of subqueries."""
     others = [select.args.get(key) for key in ("having", "qualify", "order")]
     others += select.args.get("windows") or ()
-    return aggregates_in(*select.expressions, *(one for one in others if one is not None))
+    return aggregates_in(*select.expressions, *(clause for clause in others if clause is not None))
 
 
 def aggregates_in(*nodes: exp.Expr) -> list[exp.Expr]:
     """The aggregates in expressions, outermost ones; not those of subqueries."""
-    found, rest = list[exp.Expr](), [*reversed(nodes)]
+    aggregates, rest = list[exp.Expr](), [*reversed(nodes)]
     while rest:
         node = rest.pop()
         below: list[exp.Expr] = []
         if isinstance(node, AGGREGATE):
-            found.append(node)
+            aggregates.append(node)
         elif isinstance(node, exp.Window):  # its own function is none, what that is given may be
             wrapped = isinstance(node.this, exp.Filter | exp.IgnoreNulls | exp.RespectNulls)
             call = node.this.this if wrapped else node.this
-            others = [one for one in node.iter_expressions() if one is not node.this]
+            others = [child for child in node.iter_expressions() if child is not node.this]
             below = [*call.iter_expressions(), *others]
             if isinstance(node.this, exp.Filter):
                 below.append(node.this.expression)
         elif not isinstance(node, exp.Query | exp.Subquery):
             below = [*node.iter_expressions()]
         rest += reversed(below)
-    return found
+    return aggregates
 
 
 def wanted(formulas: Formulas, node: exp.Expr, *, window: bool = False) -> Wanted:
@@ -223,11 +223,11 @@ def wanted(formulas: Formulas, node: exp.Expr, *, window: bool = False) -> Wante
         condition, inner = node.expression.this, node.this
     inner = _as_meant(inner, builder.statement.dialect)
     if isinstance(inner, exp.ArgMax | exp.ArgMin):
-        inner, there = _by_extreme(formulas, node, inner)
-        condition = there if condition is None else exp.and_(condition, there)
+        inner, present = _by_extreme(formulas, node, inner)
+        condition = present if condition is None else exp.and_(condition, present)
     if _OPS.get(type(inner)) in _PAIRED or isinstance(inner, _REWRITTEN):
-        inner, there = _of_two(formulas, node, inner)
-        condition = there if condition is None else exp.and_(condition, there)
+        inner, present = _of_two(formulas, node, inner)
+        condition = present if condition is None else exp.and_(condition, present)
     order: list[exp.Ordered] = []
     if isinstance(inner, exp.WithinGroup):
         order, inner = inner.expression.expressions, inner.this
@@ -267,7 +267,7 @@ def wanted(formulas: Formulas, node: exp.Expr, *, window: bool = False) -> Wante
         if len(argument.expressions) != 1 or argument.args.get("on"):
             raise builder.refused("DISTINCT of several", node, "count a SELECT DISTINCT subquery")
         argument, by_value = argument.expressions[0], True
-        if op in _UNITED and any(one.this != argument for one in order):
+        if op in _UNITED and any(ordered.this != argument for ordered in order):
             way_out = "order by what is aggregated, or by nothing"
             raise builder.refused("DISTINCT with another ORDER BY", node, way_out)
     if isinstance(inner, exp.CountIf):
@@ -280,13 +280,13 @@ def wanted(formulas: Formulas, node: exp.Expr, *, window: bool = False) -> Wante
     if op in _LISTED:
         listed, argument = argument, exp.Literal.number(1)
         if inner.args.get("nulls_excluded") or op == "any_value":
-            there = exp.Is(this=listed, expression=exp.Null()).not_()
-            condition = there if condition is None else exp.and_(condition, there)
+            present = exp.Is(this=listed, expression=exp.Null()).not_()
+            condition = present if condition is None else exp.and_(condition, present)
     if condition is not None:
-        one = argument if argument is not None else exp.Literal.number(1)
-        argument = exp.Case(ifs=[exp.If(this=condition, true=one)])
-    whole = [one for one in (argument, listed) if one is not None]
-    nested = aggregates_in(*(() if window else whole))
+        counted = argument if argument is not None else exp.Literal.number(1)
+        argument = exp.Case(ifs=[exp.If(this=condition, true=counted)])
+    parts = [part for part in (argument, listed) if part is not None]
+    nested = aggregates_in(*(() if window else parts))
     if nested:
         message = f"an aggregate inside {inner.key.upper()}"
         raise builder.statement.wrong(message, nested[0], "aggregate a grouped subquery")
@@ -317,8 +317,8 @@ def _of_two(formulas: Formulas, node: exp.Expr, inner: Any) -> tuple[exp.Expr, e
         raise formulas.builder.refused(
             f"{formulas.scope.statement.called(inner)} here", node, way_out
         )
-    both = exp.and_(*(exp.Is(this=one.copy(), expression=exp.Null()).not_() for one in (y, x)))
-    values = [exp.Cast(this=one.copy(), to=data_type("DOUBLE")) for one in (y, x)]
+    both = exp.and_(*(exp.Is(this=value.copy(), expression=exp.Null()).not_() for value in (y, x)))
+    values = [exp.Cast(this=value.copy(), to=data_type("DOUBLE")) for value in (y, x)]
     if isinstance(inner, exp.RegrCount):
         return exp.Count(this=exp.Literal.number(1)), both
     if isinstance(inner, _REWRITTEN):
@@ -338,8 +338,8 @@ def _by_extreme(
         raise formulas.builder.refused("this ARG_MAX", node, "write ARG_MAX(value, by)")
     kind = exp.First if formulas.scope.statement.dialect == "spark" else exp.AnyValue
     ordered = exp.Ordered(this=by.copy(), desc=isinstance(inner, exp.ArgMax), nulls_first=False)
-    found = kind(this=exp.Order(this=value.copy(), expressions=[ordered]))
-    return found, exp.Is(this=by.copy(), expression=exp.Null()).not_()
+    first = kind(this=exp.Order(this=value.copy(), expressions=[ordered]))
+    return first, exp.Is(this=by.copy(), expression=exp.Null()).not_()
 
 
 _SETTINGS = ("separator", "expression", "quantile")
@@ -376,16 +376,17 @@ def _reducer(
 ) -> tuple[str, SqlType]:
     """An aggregate that is a reducer, and the type of its value."""
     op, make = asked.op, formulas.builder.reducer
-    found: UserReducer
+    reducer: UserReducer
     if op == "sum":
-        found, result = _summed(kind)
-        return make(f"sum_{kind.code}", _over(kind, found, result), kind.base, result.base), result
+        reducer, result = _summed(kind)
+        reducer = _over(kind, reducer, result)
+        return make(f"sum_{kind.code}", reducer, kind.base, result.base), result
     if op == "mean":
-        found = _over(kind, reducers.Mean(kind.scale), DOUBLE)
-        return make(f"mean_{kind.scale}", found, kind.base, "float"), DOUBLE
+        reducer = _over(kind, reducers.Mean(kind.scale), DOUBLE)
+        return make(f"mean_{kind.scale}", reducer, kind.base, "float"), DOUBLE
     if op.startswith("bit_"):
-        found = reducers.Bits(op.removeprefix("bit_"))
-        return make(op, found, "number", "number"), BIGINT
+        reducer = reducers.Bits(op.removeprefix("bit_"))
+        return make(op, reducer, "number", "number"), BIGINT
     if op == "mode":
         return make(op, reducers.Mode(), kind.base, kind.base), kind
     if op.startswith("quantile"):
@@ -393,20 +394,20 @@ def _reducer(
         continuous = op == "quantile_cont"
         descending = bool(asked.order and asked.order[0].args.get("desc"))
         read = as_number if kind.is_wide else itself
-        found = reducers.Quantile(
+        reducer = reducers.Quantile(
             share, kind.scale, read, continuous=continuous, descending=descending
         )
         name = f"{op}_{share}_{kind.scale}{'_descending' * descending}"
         result = DOUBLE if continuous else kind
-        return make(name, found, kind.base, result.base), result
+        return make(name, reducer, kind.base, result.base), result
     if op in _UNITED:
         listed = keys[0] if op in _LISTED else None
         sorts = keys[listed is not None :]
-        ways = [way(key, one) for key, one in zip(sorts, asked.order, strict=True)]
+        ways = [way(key, ordered) for key, ordered in zip(sorts, asked.order, strict=True)]
         record = formulas.builder.record(_listed(kind, keys))
         if listed is None:
             between = _separator(formulas, asked)
-            found, result = reducers.string_agg(between, ways), TEXT
+            reducer, result = reducers.string_agg(between, ways), TEXT
             name = "_".join((op, between, *map(str, ways)))
         else:
             result = array_of(listed.type, formulas.scope.statement, asked.node)
@@ -414,23 +415,23 @@ def _reducer(
             ways.append(reducers.Way(listed.nullable))
             if op == "last":
                 ways = [
-                    one._replace(descending=not one.descending, nulls_first=not one.nulls_first)
-                    for one in ways
+                    by._replace(descending=not by.descending, nulls_first=not by.nulls_first)
+                    for by in ways
                 ]
-            found = reducers.array_agg(base, ways, most, nullable=listed.nullable)
+            reducer = reducers.array_agg(base, ways, most, nullable=listed.nullable)
             name = "_".join((op, *map(str, ways)))
-        return make(name, found, record, "symbol"), result
+        return make(name, reducer, record, "symbol"), result
     if op == "product":
-        found = _over(kind, reducers.Product(kind.scale), DOUBLE)
-        return make(f"{op}_{kind.scale}", found, kind.base, "float"), DOUBLE
+        reducer = _over(kind, reducers.Product(kind.scale), DOUBLE)
+        return make(f"{op}_{kind.scale}", reducer, kind.base, "float"), DOUBLE
     if op in _PAIRED:
         assert kind.read is not None  # noqa: S101  an array
         return make(op, statistics.Paired(op, kind.read), kind.base, "float"), DOUBLE
     if op in _SHAPES:
         return make(op, statistics.Shape(op), "float", "float"), DOUBLE
     ddof, root = int(op in _SAMPLES), op.startswith("deviation")
-    found = _over(kind, reducers.variance(ddof=ddof, root=root, scale=kind.scale), DOUBLE)
-    return make(f"{op}_{kind.scale}", found, kind.base, "float"), DOUBLE
+    reducer = _over(kind, reducers.variance(ddof=ddof, root=root, scale=kind.scale), DOUBLE)
+    return make(f"{op}_{kind.scale}", reducer, kind.base, "float"), DOUBLE
 
 
 def _summed(kind: SqlType) -> tuple[reducers.Sum, SqlType]:
@@ -445,11 +446,11 @@ def _summed(kind: SqlType) -> tuple[reducers.Sum, SqlType]:
     return reducers.Sum(result.name, least, end - 1, kind.scale, wider), result
 
 
-def _over(kind: SqlType, found: UserReducer, result: SqlType) -> UserReducer:
+def _over(kind: SqlType, reducer: UserReducer, result: SqlType) -> UserReducer:
     """A reducer of numbers as one of the values that the engine has of a type, and gives."""
     if not kind.is_wide:
-        return found
-    return reducers.Wide(found, as_text if result.is_wide else itself)
+        return reducer
+    return reducers.Wide(reducer, as_text if result.is_wide else itself)
 
 
 def way(key: Operand | Column, node: exp.Ordered | None) -> reducers.Way:
@@ -514,22 +515,22 @@ def _separator(formulas: Formulas, asked: Wanted) -> str:
 
 def _optional(formulas: Formulas, op: str, argument: Column, result: SqlType) -> str | None:
     """The engine's aggregate that passes over the NULLs of an argument; None where it has none."""
-    found: UserReducer
+    reducer: UserReducer
     is_whole_mean = op == "mean" and argument.type.base == "number"
     kept = op if op in _KERNELS and not is_whole_mean else ""
     if kept:
-        found = _KERNELS[op]
+        reducer = _KERNELS[op]
     elif is_whole_mean:
-        found = reducers.Mean(0)
+        reducer = reducers.Mean(0)
     else:
         known = formulas.builder.reducers.get(op.removeprefix("@@"))
         if known is None or not isinstance(known[1], reducers.Sum | reducers.Mean):
             return None
-        found = known[1]
+        reducer = known[1]
     value = Column("", result, nullable=op != "count")
-    there = reducers.There(found, kept)
+    optional = reducers.There(reducer, kept)
     name = f"{op.removeprefix('@@')}_there"
-    return formulas.builder.reducer(name, there, argument.engine_type, value.engine_type)
+    return formulas.builder.reducer(name, optional, argument.engine_type, value.engine_type)
 
 
 Rows = Callable[[Sequence[Term]], Formula]
@@ -548,30 +549,30 @@ def _value(
     least: int = 1,
     record: str | None = None,
     keys: Sequence[Column] = (),
-    place: tuple[str, int] | None = None,
+    origin: tuple[str, int] | None = None,
     over: tuple[Term, ...] | None = None,
 ) -> Operand:
-    """An aggregate over `rows`; what it is equal to goes to the body, once for each `place`.
+    """An aggregate over `rows`; what it is equal to goes to the body, once for each `origin`.
 
     `opens` is the type of an argument that can be NULL, whose NULLs do not count; `optional` an
     aggregate that passes over them itself. The value is NULL for fewer than `least` others. With
     `record`, a type, values come with their sort keys.
-    `place` is where the argument stands: a relation and a column of it; `over` tells rows apart.
+    `origin` is where the argument stands: a relation and a column of it; `over` tells rows apart.
     """
     builder = formulas.builder
-    known = None if place is None else (op, *place)
-    if op == "count" and opens is None and place is not None:
-        known = (op, place[0], -1)  # of whatever column
+    known = None if origin is None else (op, *origin)
+    if op == "count" and opens is None and origin is not None:
+        known = (op, origin[0], -1)  # of whatever column
     if known is not None and known in formulas.folds:
         return formulas.folds[known]
 
     def pattern(bare: Term) -> Term:
         return bare if opens is None else some(bare, opens)
 
-    def noted(found: Operand) -> Operand:
+    def noted(operand: Operand) -> Operand:
         if known is not None:
-            formulas.folds[known] = found
-        return found
+            formulas.folds[known] = operand
+        return operand
 
     def counted() -> Formula:
         argument = [] if opens is None else [pattern(builder.fresh("v"))]
@@ -591,21 +592,21 @@ def _value(
         formulas.body.append(counted())
         return noted(Operand(number, result, nullable=False))
     bare, term = builder.fresh("v"), builder.fresh("a")
-    beside = [one.term for one in builder.variables(keys)]
+    beside = [variable.term for variable in builder.variables(keys)]
     target = bare if record is None else Call(f"[{record}]", (bare, *beside))
     total = equal(term, Aggregate(op, target, rows([pattern(bare), *beside]), over=over))
     if not may_be_empty and least == 1:
         formulas.body.append(total)
         return noted(Operand(term, result, nullable=False))
-    found = Operand(builder.fresh("a"), result, nullable=True)
-    there: list[Formula] = [total, equal(found.term, some(term, result))]
+    folded = Operand(builder.fresh("a"), result, nullable=True)
+    enough: list[Formula] = [total, equal(folded.term, some(term, result))]
     too_few: Formula = absent(rows([pattern(builder.fresh("v"))]))
     if op == "sum" or least > 1:  # the engine's sum of nothing is 0
-        there += [counted(), Comparison(">=", number, Const(least, "number"))]
+        enough += [counted(), Comparison(">=", number, Const(least, "number"))]
     if least > 1:
         too_few = And((counted(), Comparison("<", number, Const(least, "number"))))
-    formulas.body.append(Or((And(tuple(there)), And((too_few, equal(found.term, NIL))))))
-    return noted(found)
+    formulas.body.append(Or((And(tuple(enough)), And((too_few, equal(folded.term, NIL))))))
+    return noted(folded)
 
 
 def _folded(
@@ -615,7 +616,7 @@ def _folded(
     rows: Rows,
     *,
     empty: bool,
-    place: tuple[str, int] | None = None,
+    origin: tuple[str, int] | None = None,
     over: tuple[Term, ...] | None = None,
 ) -> Operand:
     """An aggregate over `rows`, of an argument (none for COUNT(*)) and its sort keys.
@@ -626,7 +627,7 @@ def _folded(
     kind, opens = argument.type, argument.type if argument.nullable else None
     op, result = _typed(formulas, asked, kind, keys)
     optional = _optional(formulas, op, argument, result) if opens is not None else None
-    found = _value(
+    folded = _value(
         formulas,
         op,
         result,
@@ -637,68 +638,68 @@ def _folded(
         least=max(asked.least, 1),
         record=formulas.builder.record(_listed(kind, keys)) if asked.op in _UNITED else None,
         keys=keys,
-        place=place,
+        origin=origin,
         over=over,
     )
     if asked.blank_in(formulas.scope.statement.dialect):
         known = Scalar(
             lambda row: None if row[0] is None or math.isnan(row[0]) else row[0], DOUBLE, True
         )
-        return formulas.builder.apply(known, [found], formulas.body)
+        return formulas.builder.apply(known, [folded], formulas.body)
     if asked.op in _PICKED and result.element is not None:
-        one = Scalar(lambda row: row[0][0] if row[0] else None, result.element, nullable=True)
-        return formulas.builder.apply(one, [found], formulas.body)
+        first = Scalar(lambda row: row[0][0] if row[0] else None, result.element, nullable=True)
+        return formulas.builder.apply(first, [folded], formulas.body)
     if asked.listed is None or opens is None or not _without_nulls(asked):
-        return found
-    there = Scalar(lambda row: row[0] or (), result, nullable=False)
-    return formulas.builder.apply(there, [found], formulas.body)
+        return folded
+    or_empty = Scalar(lambda row: row[0] or (), result, nullable=False)
+    return formulas.builder.apply(or_empty, [folded], formulas.body)
 
 
 def _without_nulls(asked: Wanted) -> bool:
     """Whether it is Spark's ARRAY_AGG, which lists no NULL and is empty where there is nothing."""
-    return any(one.args.get("nulls_excluded") for one in asked.node.find_all(exp.ArrayAgg))
+    return any(call.args.get("nulls_excluded") for call in asked.node.find_all(exp.ArrayAgg))
 
 
 def fold(
     formulas: Formulas,
     source: Relation,
     group: Mapping[int, Operand],
-    places: Sequence[int],
+    positions: Sequence[int],
     asked: Wanted,
     *,
     empty: bool,
 ) -> Operand:
-    """An aggregate over the rows of a relation of which some columns, by place, are the group.
+    """An aggregate over the rows of a relation of which some columns, by position, are the group.
 
-    `places` are those of its argument and of its sort keys; none for COUNT(*). `empty` says that
+    `positions` are those of its argument and of its sort keys; none for COUNT(*). `empty` says that
     there may be a group without rows.
     """
     builder = formulas.builder
     columns = source.all_columns
-    if places and asked.by_value and asked.op not in ("min", "max"):
-        kept = (*group, *places)
-        distinct = builder.relation([columns[place] for place in kept])
-        atom, found = builder.bind(source)
-        builder.rule(distinct, [found[place].term for place in kept], [atom])
+    if positions and asked.by_value and asked.op not in ("min", "max"):
+        kept = (*group, *positions)
+        distinct = builder.relation([columns[position] for position in kept])
+        atom, operands = builder.bind(source)
+        builder.rule(distinct, [operands[position].term for position in kept], [atom])
         source, columns = distinct, distinct.columns
-        places = range(len(group), len(kept))
+        positions = range(len(group), len(kept))
         group = dict(enumerate(group.values()))
-    relation, fixed, at = source, group, places
+    relation, fixed, at = source, group, positions
 
     def rows(terms: Sequence[Term]) -> Formula:
-        atom, found = builder.bind(relation)
-        args = [fixed.get(place, one).term for place, one in enumerate(found)]
-        for place, term in zip(at, terms, strict=False):
-            args[place] = term
+        atom, operands = builder.bind(relation)
+        args = [fixed.get(position, operand).term for position, operand in enumerate(operands)]
+        for position, term in zip(at, terms, strict=False):
+            args[position] = term
         return Atom(atom.relation, tuple(args))
 
     return _folded(
         formulas,
         asked,
-        [columns[place] for place in places],
+        [columns[position] for position in positions],
         rows,
         empty=empty,
-        place=None if len(places) > 1 else (relation.name, next(iter(places), 0)),
+        origin=None if len(positions) > 1 else (relation.name, next(iter(positions), 0)),
     )
 
 
@@ -713,17 +714,19 @@ def fold_over(
     if asked.by_value and asked.op not in ("min", "max"):
         way_out = "join with a subquery that groups by the columns it is correlated by"
         raise formulas.builder.refused("DISTINCT in a correlated aggregate", node, way_out)
-    operands = [inner.operand(one) for one in asked.operands]
+    operands = [inner.operand(expression) for expression in asked.operands]
 
     def rows(terms: Sequence[Term]) -> Formula:
         pairs = zip(operands, terms, strict=False)
-        return conjunction([*inner.body, *(equal(one.term, term) for one, term in pairs)])
+        return conjunction([*inner.body, *(equal(operand.term, term) for operand, term in pairs)])
 
     return _folded(
         formulas,
         asked,
-        [one.column("") for one in operands],
+        [operand.column("") for operand in operands],
         rows,
         empty=True,
-        over=tuple(dict.fromkeys(one.term for one in identity if isinstance(one.term, Var))),
+        over=tuple(
+            dict.fromkeys(operand.term for operand in identity if isinstance(operand.term, Var))
+        ),
     )

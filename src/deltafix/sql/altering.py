@@ -72,15 +72,15 @@ def altered(catalog: Catalog, statement: Statement, node: exp.Alter) -> Altered 
             return None
         raise statement.unknown("table", name, list(catalog.tables), node.this)
     several = len(actions) > 1
-    found: Altered | None = None
+    so_far: Altered | None = None
     for action in sorted(actions, key=_turn):
         if several and isinstance(action, exp.RenameColumn | exp.AlterRename):
             raise statement.refused("RENAME beside other actions", action, "write it alone")
-        now = catalog if found is None else found.after
-        one = _Change(now, statement, name).of(builder, action)
-        if one is not None:
-            found = one if found is None else _both(found, one)
-    return found
+        now = catalog if so_far is None else so_far.after
+        step = _Change(now, statement, name).of(builder, action)
+        if step is not None:
+            so_far = step if so_far is None else _both(so_far, step)
+    return so_far
 
 
 def _turn(action: exp.Expr) -> int:
@@ -112,11 +112,13 @@ class _Change:
         self.name = self.new = name
         self.table = catalog.tables[name]
         self.columns = [column.name for column in self.table.relation.columns]
-        self.kept = list(range(len(self.columns)))  # places of the columns that stay
+        self.kept = list(range(len(self.columns)))  # positions of the columns that stay
         self.dropped: set[str] = set()  # views
         self.converted: tuple[int, exp.Expr] | None = None  # the column whose type changes
-        refer = {one.relation.name for one, _ in catalog.referring(name)}
-        self.trees = {one: self._tree(one) for one in catalog.tables if one in {name, *refer}}
+        refer = {table.relation.name for table, _ in catalog.referring(name)}
+        self.trees = {
+            table: self._tree(table) for table in catalog.tables if table in {name, *refer}
+        }
 
     def _tree(self, name: str) -> exp.Create:
         definition = self.catalog.definitions[name]
@@ -126,15 +128,15 @@ class _Change:
             raise self.statement.wrong(message, None, "make another table, with the values written")
         tree: Any = again.node
         tree.set("exists", None)
-        for one in tree.walk():  # errors are about the statement, whose own nodes have places in it
-            one.meta.pop("start", None)
+        for part in tree.walk():  # errors are about the statement, whose own nodes have spans in it
+            part.meta.pop("start", None)
         return tree  # type: ignore[no-any-return]
 
     @property
     def schema(self) -> exp.Schema:
         """The columns and constraints of the table."""
-        found: exp.Schema = self.trees[self.name].this
-        return found
+        schema: exp.Schema = self.trees[self.name].this
+        return schema
 
     def of(self, builder: Builder, action: Any) -> Altered | None:
         """All of it. Raises as `altered`."""
@@ -152,7 +154,9 @@ class _Change:
         elif isinstance(action, exp.Drop) and action.args["kind"] == "CONSTRAINT":
             (name,) = action.args["tables"]
             known = constraints.named(self.schema)
-            if action.args.get("exists") and all(one.name != name.name for one in known):
+            if action.args.get("exists") and all(
+                constraint.name != name.name for constraint in known
+            ):
                 return None
             self._drop_constraint(name, known, cascade=bool(action.args.get("cascade")))
         elif isinstance(action, exp.AlterColumn):
@@ -167,7 +171,7 @@ class _Change:
 
     # --- the texts -----------------------------------------------------------------------------
 
-    def _place(self, node: exp.Expr) -> int:
+    def _position(self, node: exp.Expr) -> int:
         if node.name not in self.columns:
             raise self.statement.unknown("column", node.name, self.columns, node)
         return self.columns.index(node.name)
@@ -179,46 +183,48 @@ class _Change:
 
     def _add(self, builder: Builder, node: exp.ColumnDef) -> None:
         self._require_free(node)
-        for one in node.args.get("constraints") or ():
+        for constraint in node.args.get("constraints") or ():
             kinds = exp.NotNullColumnConstraint | exp.DefaultColumnConstraint
-            if not isinstance(one.args["kind"], kinds):
+            if not isinstance(constraint.args["kind"], kinds):
                 way_out = "an added column has NOT NULL and DEFAULT; ADD CONSTRAINT adds others"
-                raise builder.refused(f"ADD COLUMN ... {one.sql()}", node, way_out)
+                raise builder.refused(f"ADD COLUMN ... {constraint.sql()}", node, way_out)
         column = node.copy()
         column.set("exists", None)
         self.schema.append("expressions", column)
 
     def _drop(self, node: exp.Expr, *, cascade: bool) -> None:
-        place, name = self._place(node), node.name
+        position, name = self._position(node), node.name
         if len(self.columns) == 1:
             message = f"{name} is the only column of {self.name}"
             raise self.statement.wrong(message, node, f"DROP TABLE {self.name}")
-        for table, one in self.catalog.referring(self.name):
-            if place in one.key.places and table is not self.table:
+        for table, foreign in self.catalog.referring(self.name):
+            if position in foreign.key.positions and table is not self.table:
                 message = f"{table.relation.name} refers to {self.name} ({name})"
                 raise self.statement.wrong(message, node, f"DROP TABLE {table.relation.name} first")
-        self.dropped.update(self._reading(place))
-        for view, made in self.catalog.views.items():
-            if made.reads & self.dropped:
-                self.dropped.add(view)
+        self.dropped.update(self._reading(position))
+        for reader, view in self.catalog.views.items():
+            if view.reads & self.dropped:
+                self.dropped.add(reader)
         if self.dropped and not cascade:
             first = min(self.dropped)
             message = f"{name} is read by {', '.join(sorted(self.dropped))}"
             way_out = f"DROP VIEW {first} first, or write DROP COLUMN {name} CASCADE"
             raise self.statement.wrong(message, node, way_out)
-        self.kept.remove(place)
-        primary = {at for key in self.table.keys if key.kind == "PRIMARY KEY" for at in key.places}
+        self.kept.remove(position)
+        primary = {
+            at for key in self.table.keys if key.kind == "PRIMARY KEY" for at in key.positions
+        }
         stays = []
         for part in self.schema.expressions:
             if isinstance(part, exp.ColumnDef):
                 if part.name == name:
                     continue
                 rules = [
-                    one
-                    for one in part.args.get("constraints") or ()
-                    if not self._about(one.args["kind"], name)
+                    constraint
+                    for constraint in part.args.get("constraints") or ()
+                    if not self._about(constraint.args["kind"], name)
                 ]
-                if place in primary and self.columns.index(part.name) in primary:
+                if position in primary and self.columns.index(part.name) in primary:
                     # the key that said so is gone
                     sure = exp.NotNullColumnConstraint()
                     rules.append(exp.ColumnConstraint(kind=sure))
@@ -230,29 +236,29 @@ class _Change:
             stays.append(part)
         self.schema.set("expressions", stays)
 
-    def _reading(self, place: int) -> list[str]:
+    def _reading(self, position: int) -> list[str]:
         """The views that may read a column."""
         return [
             view
             for view, seen in self._seeing()
             if any(
-                place < len(names) and _uses(self._query(view), of, names[place])
+                position < len(names) and _uses(self._query(view), of, names[position])
                 for of, (_, names) in seen.items()
             )
         ]
 
     def _about(self, rule: Any, name: str) -> bool:
         """Whether a constraint is about a column, which takes it along."""
-        names = [one.name for one in own(rule)]
+        names = [column.name for column in own(rule)]
         for _, target, columns in references(rule):
             if target.name == self.name:
                 primary = next((k for k in self.table.keys if k.kind == "PRIMARY KEY"), None)
-                implied = () if primary is None or columns else primary.places
-                names += [*(one.name for one in columns), *(self.columns[at] for at in implied)]
+                implied = () if primary is None or columns else primary.positions
+                names += [*(node.name for node in columns), *(self.columns[at] for at in implied)]
         return name in names
 
     def _rename_column(self, node: exp.Expr, to: exp.Expr) -> None:
-        self._place(node)
+        self._position(node)
         self._require_free(to)
         for name, tree in self.trees.items():
             parts: list[Any] = [*references(tree)]
@@ -266,7 +272,7 @@ class _Change:
                 rules = [inner]
                 if isinstance(inner, exp.ColumnDef):
                     renamed([inner.this], node.name, to)
-                    rules = [one.args["kind"] for one in inner.args.get("constraints") or ()]
+                    rules = [rule.args["kind"] for rule in inner.args.get("constraints") or ()]
                 for rule in rules:
                     renamed(own(rule), node.name, to)
 
@@ -285,63 +291,67 @@ class _Change:
     # --- constraints and columns ---------------------------------------------------------------
 
     def _add_constraint(self, node: exp.Expr) -> None:
-        known = [one.name for one in constraints.named(self.schema)]
+        known = [constraint.name for constraint in constraints.named(self.schema)]
         if isinstance(node, exp.Constraint) and node.name in known:
             message = f"{self.name} has a constraint {node.name!r} already"
             raise self.statement.wrong(message, node.this, "choose another name")
         self.schema.append("expressions", node.copy())
 
     def _drop_constraint(self, node: exp.Expr, known: list[Named], *, cascade: bool) -> None:
-        gone = next((one for one in known if one.name == node.name), None)
+        gone = next((constraint for constraint in known if constraint.name == node.name), None)
         if gone is None:
-            raise self.statement.unknown("constraint", node.name, [one.name for one in known], node)
+            raise self.statement.unknown(
+                "constraint", node.name, [constraint.name for constraint in known], node
+            )
         constraints.without(self.schema, gone)
         keys = list(self._bare(self.name).keys)
-        for table, one in self.catalog.referring(self.name):
-            if one.key in keys:
+        for table, foreign in self.catalog.referring(self.name):
+            if foreign.key in keys:
                 continue
             other = table.relation.name
-            columns = [table.relation.columns[at].name for at in one.places]
-            foreign = next(
-                found
-                for found in constraints.named(self.trees[other].this)
-                if isinstance(found.rule, exp.ForeignKey | exp.Reference)
-                and constraints.about(self.trees[other].this, found) == columns
+            columns = [table.relation.columns[at].name for at in foreign.positions]
+            constraint = next(
+                constraint
+                for constraint in constraints.named(self.trees[other].this)
+                if isinstance(constraint.rule, exp.ForeignKey | exp.Reference)
+                and constraints.about(self.trees[other].this, constraint) == columns
             )
             if not cascade:
-                message = f"{other} refers to {node.name}, by {foreign.name}"
+                message = f"{other} refers to {node.name}, by {constraint.name}"
                 way_out = (
-                    f"ALTER TABLE {other} DROP CONSTRAINT {foreign.name} first, or write CASCADE"
+                    f"ALTER TABLE {other} DROP CONSTRAINT {constraint.name} first, or write CASCADE"
                 )
                 raise self.statement.wrong(message, node, way_out)
-            constraints.without(self.trees[other].this, foreign)
+            constraints.without(self.trees[other].this, constraint)
 
     def _alter_column(self, builder: Builder, node: exp.AlterColumn) -> None:
-        place, name = self._place(node.this), node.name
-        column = next(one for one in self.schema.expressions if one.name == name)
+        position, name = self._position(node.this), node.name
+        column = next(part for part in self.schema.expressions if part.name == name)
         if node.args.get("dtype") is not None:
-            self._retype(node, place, column)
+            self._retype(node, position, column)
         elif node.args.get("allow_null") is not None:
             nullable = bool(node.args["allow_null"])
             keys = [key for key in self.table.keys if key.kind == "PRIMARY KEY"]
-            if nullable and any(place in key.places for key in keys):
+            if nullable and any(position in key.positions for key in keys):
                 message = f"{name} is in the PRIMARY KEY of {self.name}"
                 raise self.statement.wrong(message, node.this, "DROP CONSTRAINT first")
             constraints.require(column, nullable=nullable)
         else:
             constraints.default(column, node.args.get("default"))
 
-    def _retype(self, node: exp.AlterColumn, place: int, column: exp.ColumnDef) -> None:
+    def _retype(self, node: exp.AlterColumn, position: int, column: exp.ColumnDef) -> None:
         name = node.name
-        views = self._reading(place)
+        views = self._reading(position)
         if views:
             message = f"{name} is read by {', '.join(sorted(views))}"
             way_out = f"DROP VIEW {min(views)} first: a view keeps the types that it was made with"
             raise self.statement.wrong(message, node.this, way_out)
-        refer = [(self.table, one.places) for one in self.table.foreign]
-        refer += [(table, one.key.places) for table, one in self.catalog.referring(self.name)]
-        for table, places in refer:
-            if place in places:
+        refer = [(self.table, foreign.positions) for foreign in self.table.foreign]
+        refer += [
+            (table, foreign.key.positions) for table, foreign in self.catalog.referring(self.name)
+        ]
+        for table, positions in refer:
+            if position in positions:
                 other = table.relation.name
                 message = (
                     f"a foreign key of {other} is about {name}, and both columns have one type"
@@ -349,7 +359,7 @@ class _Change:
                 raise self.statement.wrong(message, node.this, "DROP CONSTRAINT first")
         column.set("kind", node.args["dtype"].copy())
         value = node.args.get("using") or exp.column(node.this.copy())
-        self.converted = place, exp.Cast(this=value.copy(), to=node.args["dtype"].copy())
+        self.converted = position, exp.Cast(this=value.copy(), to=node.args["dtype"].copy())
 
     # --- the catalog ---------------------------------------------------------------------------
 
@@ -362,7 +372,7 @@ class _Change:
         """The views that read the table, and what each of its names for it was to them."""
         for view in self.catalog.readers(self.name):
             seen = self.catalog.definitions[view].seen
-            mine = {of: one for of, one in seen.items() if one[0] == self.name}
+            mine = {of: known for of, known in seen.items() if known[0] == self.name}
             yield view, mine or {self.name: (self.name, tuple(self.columns))}
 
     def _made(self, name: str) -> Statement:
@@ -375,23 +385,30 @@ class _Change:
     def _whole(self) -> Altered:
         before = self.catalog.copy()
         after = replace(before.copy(), tables={}, views={}, definitions={})
-        bare = {self.new if one == self.name else one: self._bare(one) for one in self.trees}
-        there = {**{one: before.tables[one] for one in before.tables if one != self.name}, **bare}
-        made = {one: table_of(self._made(one), tree, there) for one, tree in self.trees.items()}
-        same = self.converted is None and made[self.name].relation == self.table.relation
+        bare = {
+            self.new if table == self.name else table: self._bare(table) for table in self.trees
+        }
+        beside = {
+            **{table: before.tables[table] for table in before.tables if table != self.name},
+            **bare,
+        }
+        tables = {
+            table: table_of(self._made(table), tree, beside) for table, tree in self.trees.items()
+        }
+        same = self.converted is None and tables[self.name].relation == self.table.relation
         stays = same and self.new == self.name
         behind = set[str]() if stays else {self.name}
-        for view, one in before.views.items():
-            if one.reads & behind:
-                behind.add(view)
+        for reader, view in before.views.items():
+            if view.reads & behind:
+                behind.add(reader)
         seeing = {} if stays else dict(self._seeing())
         other = set[str]()  # the views that are not as they were to those that read them
         for name, definition in before.definitions.items():
             if name in self.trees:
                 called = self.new if name == self.name else name
                 sql = self.trees[name].sql(definition.dialect)
-                made[name].next_number = before.tables[name].next_number
-                after.tables[called] = made[name]
+                tables[name].next_number = before.tables[name].next_number
+                after.tables[called] = tables[name]
                 after.definitions[called] = Definition(sql, definition.dialect, definition.times)
             elif name in before.tables:
                 after.tables[name] = before.tables[name]
@@ -402,20 +419,20 @@ class _Change:
                 seen = {**definition.seen}
                 for of, (_, names) in seeing.get(name, {}).items():
                     width = len(self.columns)
-                    places = [at for at in range(width) if at in self.kept and at < len(names)]
-                    seen[of] = (self.new, tuple(names[at] for at in places))
+                    positions = [at for at in range(width) if at in self.kept and at < len(names)]
+                    seen[of] = (self.new, tuple(names[at] for at in positions))
                 self._view_again(after, name, definition, seen)
                 if after.views[name].relation != before.views[name].relation:
                     other.add(name)
             elif name not in self.dropped:
                 after.views[name], after.definitions[name] = before.views[name], definition
         new = after.tables[self.new]
-        made_of, required = self._rows(new), self._required(new)
+        convert, required = self._rows(new), self._required(new)
 
-        def rows(there: list[Row], check: Check) -> list[Row]:
-            found = made_of(there)
-            check(required, found)
-            return found
+        def rows(old_rows: list[Row], check: Check) -> list[Row]:
+            new_rows = convert(old_rows)
+            check(required, new_rows)
+            return new_rows
 
         return Altered(before, after, self.name, self.new, behind, rows)
 
@@ -427,7 +444,7 @@ class _Change:
         keys = new.keys if len(new.keys) > len(old.keys) else ()
         return replace(
             new,
-            keys=tuple(one for one in keys if one not in old.keys),
+            keys=tuple(key for key in keys if key not in old.keys),
             checks=new.checks[len(old.checks) :],
             foreign=new.foreign[len(old.foreign) :],
         )
@@ -446,22 +463,25 @@ class _Change:
         old, width = self.table, len(self.kept)
         added = new.relation.columns[width:]
         missing = any(
-            not one.nullable and new.defaults.get(at) is None for at, one in enumerate(added, width)
+            not column.nullable and new.defaults.get(at) is None
+            for at, column in enumerate(added, width)
         )
         cells = [
-            self._cell(at, old.relation.columns[at], one)
-            for at, one in zip(self.kept, new.relation.columns, strict=False)
+            self._cell(at, old.relation.columns[at], column)
+            for at, column in zip(self.kept, new.relation.columns, strict=False)
         ]
 
-        def rows(there: list[Row]) -> list[Row]:
-            if there and missing:
+        def rows(old_rows: list[Row]) -> list[Row]:
+            if old_rows and missing:
                 message = f"{added[0].name} is NOT NULL, and rows of {self.name} have no value"
                 raise self.statement.integrity(message, "give it a DEFAULT")
-            tail = tuple(one.encode(new.defaults.get(at)) for at, one in enumerate(added, width))
-            numbers = _numbers(old, new, there)
+            tail = tuple(
+                column.encode(new.defaults.get(at)) for at, column in enumerate(added, width)
+            )
+            numbers = _numbers(old, new, old_rows)
             return [
                 (*(cell(row) for cell in cells), *tail, *number)
-                for row, number in zip(there, numbers, strict=True)
+                for row, number in zip(old_rows, numbers, strict=True)
             ]
 
         return rows
@@ -487,11 +507,11 @@ class _Change:
                 return encoded(statement, new, value)
             except (ValueError, ArithmeticError, SqlError) as error:
                 (shown,) = shown_rows(decode_rows([row], columns), columns)
-                said = f"{self.name}: {shown}: {_said(error)}"
+                reason = f"{self.name}: {shown}: {_said(error)}"
                 if isinstance(error, SqlError) and value is None:
                     message = f"{self.name}: {shown} has no value for {new.name}, which is NOT NULL"
                     raise statement.integrity(message, "UPDATE it, or DELETE it first") from None
-                raise statement.data(said) from None
+                raise statement.data(reason) from None
 
         return cell
 
@@ -501,35 +521,37 @@ def _said(error: Exception) -> str:
     return str(error).partition("\n")[0].partition("]: ")[2] or str(error)
 
 
-def _numbers(old: Table, new: Table, there: list[Row]) -> Iterable[tuple[Any, ...]]:
+def _numbers(old: Table, new: Table, old_rows: list[Row]) -> Iterable[tuple[Any, ...]]:
     """The hidden numbers of a table's rows, which has them as long as it has no key."""
     if not new.numbered:
-        return (() for _ in there)
+        return (() for _ in old_rows)
     if old.numbered:
-        return (row[-1:] for row in there)
-    return ((number,) for number in new.numbers(len(there)))
+        return (row[-1:] for row in old_rows)
+    return ((number,) for number in new.numbers(len(old_rows)))
 
 
 def _uses(query: exp.Expr, table: str, column: str) -> bool:
     """Whether a view may read a column of a table, by its names: its `*` and NATURAL read all.
 
-    So do rules, which have columns by their places.
+    So do rules, which have columns by their positions.
     """
     rules = query.find(Rules)
     if rules is not None:
-        return any(one.name == table for one in rules.expressions)
+        return any(reference.name == table for reference in rules.expressions)
     aliases = set()
-    for one in query.find_all(exp.Table):
-        if one.name == table:
-            aliases.add(one.alias_or_name)
-            alias = one.args.get("alias")
+    for reference in query.find_all(exp.Table):
+        if reference.name == table:
+            aliases.add(reference.alias_or_name)
+            alias = reference.args.get("alias")
             if alias is not None and alias.columns:
                 return True
     for star in query.find_all(exp.Star):
         of = star.parent.table if isinstance(star.parent, exp.Column) else ""
         select = star.find_ancestor(exp.Select)
-        there = [] if select is None else select.find_all(exp.Table)
-        mine = [one.name for one in there if one.find_ancestor(exp.Select) is select]
+        tables = [] if select is None else select.find_all(exp.Table)
+        mine = [
+            reference.name for reference in tables if reference.find_ancestor(exp.Select) is select
+        ]
         if isinstance(star.parent, exp.Count) or (select is not None and table not in mine):
             continue
         if not of or of in aliases:
@@ -539,9 +561,9 @@ def _uses(query: exp.Expr, table: str, column: str) -> bool:
     for join in query.find_all(exp.Join):
         if join.args.get("method") == "NATURAL":
             return True
-        if any(one.name == column for one in join.args.get("using") or ()):
+        if any(key.name == column for key in join.args.get("using") or ()):
             return True
     return any(
-        (one.name == column and one.table in ("", *aliases)) or one.table == column
-        for one in query.find_all(exp.Column)
+        (node.name == column and node.table in ("", *aliases)) or node.table == column
+        for node in query.find_all(exp.Column)
     )

@@ -20,11 +20,11 @@ __all__ = ["READ", "Unread", "Whole", "other_than", "unread", "within"]
 
 
 class Unread(NamedTuple):
-    """An argument that is set and that nobody reads: of which node, its name, and where it is."""
+    """An argument that is set and that nobody reads: its node and name, and where errors point."""
 
     node: exp.Expr
     key: str
-    place: exp.Expr
+    anchor: exp.Expr
 
     @property
     def word(self) -> str:
@@ -230,9 +230,9 @@ def unread(tree: exp.Expr, beside: Collection[str] = ()) -> Unread | None:
         read = READ.get(kind)
         if read is not None and _is_recurring(node):
             read |= {"db"}
-        found = None if read is None else other_than(node, read, beside)
-        if found is not None:
-            return found
+        argument = None if read is None else other_than(node, read, beside)
+        if argument is not None:
+            return argument
     return None
 
 
@@ -251,34 +251,34 @@ def other_than(
     for key, value in node.args.items():
         is_said = bool(value) or (value is False and key in _FALSE_SAYS)
         if is_said and key not in read and key not in beside:
-            place = value[0] if isinstance(value, list) else value
-            return Unread(node, key, place if isinstance(place, exp.Expr) else node)
+            anchor = value[0] if isinstance(value, list) else value
+            return Unread(node, key, anchor if isinstance(anchor, exp.Expr) else node)
     return None
 
 
 # --- what is lost while a text is read -----------------------------------------------------------
 
 
-def _too_many(one: exp.Expr) -> ParseError:
+def _too_many(argument: exp.Expr) -> ParseError:
     """The error for an argument that is in no node."""
-    there = next((part.meta for part in one.walk() if "line" in part.meta), {})
-    said = f"{one.sql()} is one argument too many"
-    return ParseError.new(said, description=said, line=there.get("line"), col=there.get("col"))
+    at = next((part.meta for part in argument.walk() if "line" in part.meta), {})
+    message = f"{argument.sql()} is one argument too many"
+    return ParseError.new(message, description=message, line=at.get("line"), col=at.get("col"))
 
 
-def within(made: exp.Expr, given: Iterable[exp.Expr | None]) -> None:
-    """Raise ParseError if what was read as a list is not all in the node made of it."""
-    for one in given:
-        if one is not None and not _is_part(one, made):
-            raise _too_many(one)
+def within(node: exp.Expr, arguments: Iterable[exp.Expr | None]) -> None:
+    """Raise ParseError if what was read as a list is not all in the node of it."""
+    for argument in arguments:
+        if argument is not None and not _is_part(argument, node):
+            raise _too_many(argument)
 
 
-def _is_part(one: exp.Expr, made: exp.Expr) -> bool:
+def _is_part(node: exp.Expr, root: exp.Expr) -> bool:
     """Whether a node is another one, or inside of it."""
-    part: exp.Expr | None = one
-    while part is not None and part is not made:
+    part: exp.Expr | None = node
+    while part is not None and part is not root:
         part = part.parent
-    return part is made
+    return part is root
 
 
 class Whole:
@@ -293,28 +293,28 @@ class Whole:
 
     def __call__(self, args: list[exp.Expr], **more: Any) -> exp.Expr:
         """The node. Raises ParseError, and TypeError as what makes it does."""
-        given = [*args]
-        made = self._make(args, **more)
-        for place, one in enumerate(given):
-            if not _is_part(one, made) and self._loses(made, given, place, more):
-                raise _too_many(one)
-        return made
+        arguments = [*args]
+        node = self._make(args, **more)
+        for index, argument in enumerate(arguments):
+            if not _is_part(argument, node) and self._loses(node, arguments, index, more):
+                raise _too_many(argument)
+        return node
 
     def _loses(
-        self, made: exp.Expr, given: list[exp.Expr], place: int, more: dict[str, Any]
+        self, node: exp.Expr, arguments: list[exp.Expr], index: int, more: dict[str, Any]
     ) -> bool:
         """Whether the node is the same without an argument, or with any other in its place.
 
         It is not where the argument has become something else: a unit, a path, a direction.
         """
-        names = {one.name.lower() for one in given[place].find_all(exp.Column)}
-        if not names <= {one.name.lower() for one in made.walk()}:
+        names = {column.name.lower() for column in arguments[index].find_all(exp.Column)}
+        if not names <= {part.name.lower() for part in node.walk()}:
             return True
         for other in _OTHERS:
-            rest = [one.copy() for one in given]
-            rest[place : place + 1] = other
+            rest = [argument.copy() for argument in arguments]
+            rest[index : index + 1] = other
             try:
-                if self._make(rest, **more) != made:
+                if self._make(rest, **more) != node:
                     return False
             except Exception:
                 return False

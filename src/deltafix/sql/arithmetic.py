@@ -76,25 +76,25 @@ def computed(formulas: Formulas, node: exp.Expr, *, tested: bool) -> Operand | N
     if other is not None or not isinstance(node, _NODES):
         return other
     body = len(formulas.body)
-    found = _whole(formulas, node)
-    if found is None:
+    number = _whole(formulas, node)
+    if number is None:
         del formulas.body[body:]
-        found = _real(formulas, node)
-    if found is None:
+        number = _real(formulas, node)
+    if number is None:
         del formulas.body[body:]
         return None
     scalar, args = formulas.scalar(node)
-    result = Operand(formulas.builder.fresh("f"), scalar.type, bool(found.present))
-    term = found.term
-    if found.doubts:
-        judged = _judged(formulas, scalar, args, found.doubts)
+    result = Operand(formulas.builder.fresh("f"), scalar.type, bool(number.present))
+    term = number.term
+    if number.doubts:
+        judged = _judged(formulas, scalar, args, number.doubts)
         if tested:
             term = Call("+", (term, bound(formulas, judged)))
         else:
             formulas.body.append(equal(judged, _number(0)))
-    if found.present:
-        there = conditions.all_of(found.present)
-        term = formulas.builder.engine("when", scalar.type.base, there, term)
+    if number.present:
+        presence = conditions.all_of(number.present)
+        term = formulas.builder.engine("when", scalar.type.base, presence, term)
     formulas.body.append(equal(result.term, term))
     return result
 
@@ -116,17 +116,17 @@ def _judged(
             compute(*values)
         return 0
 
-    told = (Column("doubt", BIGINT, nullable=False), *columns)
-    attributes = tuple(column.attribute(column.name) for column in told)
+    parameters = (Column("doubt", BIGINT, nullable=False), *columns)
+    attributes = tuple(column.attribute(column.name) for column in parameters)
     builder.functors.append(FunctorDecl(name, attributes, "number", partial=True))
     builder.functions[name] = judge
     # without a doubt all numbers are zero or NULL, so the function is asked once
-    given = [_if_doubtful(builder, arg, doubt) for arg in args]
+    passed = [_if_doubtful(builder, arg, doubt) for arg in args]
     either: Term = _number(0)
-    for one in doubts:
-        either = Call("lor", (either, one))
+    for term in doubts:
+        either = Call("lor", (either, term))
     formulas.body.append(equal(doubt, either))
-    return Call(f"@{name}", (doubt, *given))
+    return Call(f"@{name}", (doubt, *passed))
 
 
 def _if_doubtful(builder: Builder, arg: Operand, doubt: Term) -> Term:
@@ -135,9 +135,9 @@ def _if_doubtful(builder: Builder, arg: Operand, doubt: Term) -> Term:
         return arg.term
     if not arg.nullable:
         return Call("*", (arg.term, doubt))
-    there = Call("land", (builder.engine("there", "number", arg.term), doubt))
+    presence = Call("land", (builder.engine("there", "number", arg.term), doubt))
     value = builder.engine("or", "number", arg.term, _number(0))
-    return builder.engine("when", "number", there, value)
+    return builder.engine("when", "number", presence, value)
 
 
 def _number(value: int) -> Const:
@@ -147,7 +147,7 @@ def _number(value: int) -> Const:
 def values(node: exp.Case) -> list[exp.Expr]:
     """What a CASE may give."""
     default = node.args.get("default")
-    return [*(one.args["true"] for one in node.args["ifs"]), default or exp.Null()]
+    return [*(branch.args["true"] for branch in node.args["ifs"]), default or exp.Null()]
 
 
 def _limit(kind: SqlType) -> int:
@@ -165,42 +165,42 @@ def _whole(formulas: Formulas, node: exp.Expr) -> _Whole | None:
         if not kind.is_exact:
             return None
         if leaf.nullable:
-            value, there = opened(formulas, leaf)
-            return _Whole(value, kind.scale, _limit(kind), present=(there,))
+            value, presence = opened(formulas, leaf)
+            return _Whole(value, kind.scale, _limit(kind), present=(presence,))
         if isinstance(leaf.term, Const):
             assert isinstance(leaf.term.value, int)  # noqa: S101  of a whole type
             return _Whole(leaf.term, kind.scale, abs(leaf.term.value))
         return _Whole(leaf.term, kind.scale, _limit(kind))
     if isinstance(node, exp.Case):
-        found = _case(formulas, node)
+        number = _case(formulas, node)
     elif isinstance(node, exp.Coalesce):
-        found = _coalesced(formulas, node)
+        number = _coalesced(formulas, node)
     elif type(node) is exp.Cast:
-        found = _whole(formulas, node.this)
+        number = _whole(formulas, node.this)
     elif isinstance(node, exp.Neg | exp.Abs):
         inner = _whole(formulas, node.this)
         if inner is None:
             return None
-        found = _sum("-", _Whole(_number(0), 0, 0), inner)
+        number = _sum("-", _Whole(_number(0), 0, 0), inner)
         if isinstance(node, exp.Abs):
-            found = replace(found, term=Call("max", (inner.term, found.term)), most=inner.most)
+            number = replace(number, term=Call("max", (inner.term, number.term)), most=inner.most)
     elif isinstance(node, exp.Greatest | exp.Least):
-        found = _end(formulas, node)
+        number = _end(formulas, node)
     elif isinstance(node, tuple(_DIVISIONS)):
-        found = _quotient(formulas, node)
+        number = _quotient(formulas, node)
     elif isinstance(node, tuple(_OPERATORS)):
         left, right = _whole(formulas, node.this), _whole(formulas, node.expression)
         if left is None or right is None:
             return None
         op = _OPERATORS[type(node)]
-        found = _product(left, right) if op == "*" else _sum(op, left, right)
+        number = _product(left, right) if op == "*" else _sum(op, left, right)
     else:
         return None
-    if found is not None:
-        found = _within(found, formulas.kind(node))
-    if found is None or not found.doubts:
-        return found
-    return replace(found, term=bound(formulas, found.term))  # it will be asked about
+    if number is not None:
+        number = _within(number, formulas.kind(node))
+    if number is None or not number.doubts:
+        return number
+    return replace(number, term=bound(formulas, number.term))  # it will be asked about
 
 
 def alike(formulas: Formulas, *nodes: exp.Expr) -> tuple[BaseType, list[tuple[Term, Term]] | None]:
@@ -211,16 +211,16 @@ def alike(formulas: Formulas, *nodes: exp.Expr) -> tuple[BaseType, list[tuple[Te
     """
     body = len(formulas.body)
     base: BaseType = "number"
-    found = _alike(formulas, nodes)
-    if found is None or any(one.doubts for one in found):
+    numbers = _alike(formulas, nodes)
+    if numbers is None or any(number.doubts for number in numbers):
         del formulas.body[body:]
-        if all(formulas.kind(one) is not DOUBLE for one in nodes):
+        if all(formulas.kind(node) is not DOUBLE for node in nodes):
             return "number", None  # compared exactly, of any number of digits
-        reals = [_real(formulas, one) for one in nodes]
-        base, found = "float", [one for one in reals if one is not None]
-        if len(found) < len(reals):
+        reals = [_real(formulas, node) for node in nodes]
+        base, numbers = "float", [real for real in reals if real is not None]
+        if len(numbers) < len(reals):
             return "float", None
-    return base, [(one.term, conditions.all_of(one.present)) for one in found]
+    return base, [(number.term, conditions.all_of(number.present)) for number in numbers]
 
 
 def opened(formulas: Formulas, operand: Operand) -> tuple[Term, Term]:
@@ -247,22 +247,23 @@ def _real(formulas: Formulas, node: exp.Expr) -> _Whole | None:
         return _Whole(Const(encode(value, DOUBLE, nullable=False), "float"), 0, 0)
     kind = leaf.type if leaf is not None else formulas.kind(node)
     if kind.is_integer:
-        found = _whole(formulas, node)
-        is_sure = found is not None and not found.doubts
-        return replace(found, term=Call("to_float", (found.term,))) if found and is_sure else None
+        number = _whole(formulas, node)
+        if number is None or number.doubts:
+            return None
+        return replace(number, term=Call("to_float", (number.term,)))
     if kind is not DOUBLE:
         return None
     if leaf is not None:
         if not leaf.nullable:
             return _Whole(leaf.term, 0, 0)
-        value, there = opened(formulas, leaf)
-        return _Whole(value, 0, 0, present=(there,))
+        value, presence = opened(formulas, leaf)
+        return _Whole(value, 0, 0, present=(presence,))
     if isinstance(node, exp.Neg):
         inner = _real(formulas, node.this)
         return None if inner is None else replace(inner, term=Call("neg", (inner.term,)))
     if type(node) is exp.Cast:
-        given = NULL if is_beyond(node.this) else formulas.kind(node.this)
-        return _real(formulas, node.this) if given is DOUBLE or given.is_integer else None
+        source = NULL if is_beyond(node.this) else formulas.kind(node.this)
+        return _real(formulas, node.this) if source is DOUBLE or source.is_integer else None
     is_quotient = isinstance(node, exp.Div) and not node.args.get("typed")  # else 0 is an error
     if not (is_quotient or isinstance(node, tuple(_OPERATORS))):
         return None
@@ -280,33 +281,33 @@ def _real(formulas: Formulas, node: exp.Expr) -> _Whole | None:
 
 def bound(formulas: Formulas, term: Term) -> Term:
     """A variable for a term that stands in several places: written out, their number doubles."""
-    found = formulas.builder.fresh("w")
-    formulas.body.append(equal(found, term))
-    return found
+    variable = formulas.builder.fresh("w")
+    formulas.body.append(equal(variable, term))
+    return variable
 
 
-def _within(found: _Whole, kind: SqlType) -> _Whole | None:
+def _within(number: _Whole, kind: SqlType) -> _Whole | None:
     """A result of a type, in doubt where it is none of its values."""
-    if not kind.is_exact or kind.scale < found.scale:
+    if not kind.is_exact or kind.scale < number.scale:
         return None
-    found = _scaled(found, kind.scale)
+    number = _scaled(number, kind.scale)
     limit = _limit(kind)
-    if found.most < limit:
-        return found
-    return replace(found, most=limit, doubts=(*found.doubts, *_beyond(found, limit)))
+    if number.most < limit:
+        return number
+    return replace(number, most=limit, doubts=(*number.doubts, *_beyond(number, limit)))
 
 
-def _beyond(one: _Whole, limit: int) -> tuple[Term, ...]:
+def _beyond(number: _Whole, limit: int) -> tuple[Term, ...]:
     """A term that is zero only where a magnitude is below a limit."""
-    if one.most < limit or limit >= _END:
+    if number.most < limit or limit >= _END:
         return ()
-    return (Call("/", (one.term, _number(limit))),)
+    return (Call("/", (number.term, _number(limit))),)
 
 
-def _scaled(one: _Whole, scale: int) -> _Whole:
+def _scaled(number: _Whole, scale: int) -> _Whole:
     """The same value with more digits behind the point."""
-    more = scale - one.scale
-    return _product(one, _Whole(_number(10**more), more, 10**more)) if more else one
+    more = scale - number.scale
+    return _product(number, _Whole(_number(10**more), more, 10**more)) if more else number
 
 
 def _product(left: _Whole, right: _Whole) -> _Whole:
@@ -332,10 +333,10 @@ def _sum(op: str, left: _Whole, right: _Whole) -> _Whole:
     return _Whole(term, scale, min(most, _END - 1), doubts, present)
 
 
-def asked(node: exp.Case, one: exp.If) -> exp.Expr:
+def asked(node: exp.Case, branch: exp.If) -> exp.Expr:
     """The condition of a branch of CASE."""
     subject = node.args.get("this")
-    return one.this if subject is None else exp.EQ(this=subject, expression=one.this)
+    return branch.this if subject is None else exp.EQ(this=subject, expression=branch.this)
 
 
 def _truth(formulas: Formulas, node: exp.Expr) -> Term | None:
@@ -343,40 +344,40 @@ def _truth(formulas: Formulas, node: exp.Expr) -> Term | None:
     test, args = formulas.scalar(node)
     if not args or test.type not in (BOOLEAN, NULL):
         return None
-    found = conditions.flags(formulas, node)
-    if found is not None:
-        return bound(formulas, found.true)
+    flags = conditions.flags(formulas, node)
+    if flags is not None:
+        return bound(formulas, flags.true)
     compute = test.compute
-    asked = Scalar(
+    is_true = Scalar(
         lambda row: int(compute(row) is True), BIGINT, nullable=False, partial=test.partial
     )
-    return formulas.builder.apply(asked, args, formulas.body).term
+    return formulas.builder.apply(is_true, args, formulas.body).term
 
 
 def _case(formulas: Formulas, node: exp.Case) -> _Whole | None:
     """`CASE WHEN c THEN x ELSE y END`."""
-    if all(formulas.leaf(one) is not None for one in values(node)):
+    if all(formulas.leaf(alternative) is not None for alternative in values(node)):
         return None  # else a function of what its conditions are about, and nothing more
     known = _alike(formulas, values(node))
     if known is None:
         return None
-    found = known[-1]
-    for one, value in reversed(list(zip(node.args["ifs"], known, strict=False))):
-        chosen = _truth(formulas, asked(node, one))
+    picked = known[-1]
+    for branch, value in reversed(list(zip(node.args["ifs"], known, strict=False))):
+        chosen = _truth(formulas, asked(node, branch))
         if chosen is None:
             return None
-        found = _chosen(formulas, chosen, value, found)
-    return found
+        picked = _chosen(formulas, chosen, value, picked)
+    return picked
 
 
 def _end(formulas: Formulas, node: exp.Greatest | exp.Least) -> _Whole | None:
     """GREATEST or LEAST of values that are there: dialects differ in what they make of NULL."""
     known = _alike(formulas, [node.this, *node.expressions])
-    if known is None or any(one.present for one in known):
+    if known is None or any(number.present for number in known):
         return None
-    doubts = tuple(doubt for one in known for doubt in one.doubts)
-    term = reduce(lambda one, two: Call(_ENDS[type(node)], (one, two)), [k.term for k in known])
-    return _Whole(term, known[0].scale, max(one.most for one in known), doubts)
+    doubts = tuple(doubt for number in known for doubt in number.doubts)
+    term = reduce(lambda a, b: Call(_ENDS[type(node)], (a, b)), [k.term for k in known])
+    return _Whole(term, known[0].scale, max(number.most for number in known), doubts)
 
 
 def _quotient(formulas: Formulas, node: exp.Expr) -> _Whole | None:
@@ -397,35 +398,35 @@ def _coalesced(formulas: Formulas, node: exp.Coalesce) -> _Whole | None:
     known = _alike(formulas, [node.this, *node.expressions])
     if known is None:
         return None
-    found = known[-1]
+    picked = known[-1]
     for value in reversed(known[:-1]):
-        there = bound(formulas, conditions.all_of(value.present))
-        found = _chosen(formulas, there, replace(value, present=()), found)
-    return found
+        presence = bound(formulas, conditions.all_of(value.present))
+        picked = _chosen(formulas, presence, replace(value, present=()), picked)
+    return picked
 
 
 def _alike(formulas: Formulas, nodes: Sequence[exp.Expr]) -> list[_Whole] | None:
     """Alternatives with equally many digits behind the point; None if Python has to compute one."""
-    found = []
+    numbers = []
     for node in nodes:
-        one = _whole(formulas, node)
-        if one is None:
+        number = _whole(formulas, node)
+        if number is None:
             return None
-        found.append(one)
-    scale = max(one.scale for one in found)
-    return [_scaled(one, scale) for one in found]
+        numbers.append(number)
+    scale = max(number.scale for number in numbers)
+    return [_scaled(number, scale) for number in numbers]
 
 
-def _chosen(formulas: Formulas, chosen: Term, one: _Whole, other: _Whole) -> _Whole:
-    """One where `chosen` is 1, the other where it is 0; in doubt where either is."""
+def _chosen(formulas: Formulas, chosen: Term, when_true: _Whole, when_false: _Whole) -> _Whole:
+    """The first where `chosen` is 1, the second where it is 0; in doubt where either is."""
     present: tuple[Term, ...] = ()
-    if one.present or other.present:
-        there = (conditions.all_of(side.present) for side in (one, other))
-        present = (_pick(formulas, chosen, *there),)
-    term = _pick(formulas, chosen, one.term, other.term)
-    doubts = (*one.doubts, *other.doubts)
-    return _Whole(term, one.scale, max(one.most, other.most), doubts, present)
+    if when_true.present or when_false.present:
+        presences = (conditions.all_of(side.present) for side in (when_true, when_false))
+        present = (_pick(formulas, chosen, *presences),)
+    term = _pick(formulas, chosen, when_true.term, when_false.term)
+    doubts = (*when_true.doubts, *when_false.doubts)
+    return _Whole(term, when_true.scale, max(when_true.most, when_false.most), doubts, present)
 
 
-def _pick(formulas: Formulas, chosen: Term, one: Term, other: Term) -> Term:
-    return formulas.builder.engine("pick", "number", chosen, one, other)
+def _pick(formulas: Formulas, chosen: Term, when_true: Term, when_false: Term) -> Term:
+    return formulas.builder.engine("pick", "number", chosen, when_true, when_false)

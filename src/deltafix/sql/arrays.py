@@ -41,7 +41,7 @@ def _real(value: float) -> str:
 
 
 def _text(value: str) -> str:
-    return re.sub("[\x00\x01]", lambda found: _ESCAPES[found[0]], value) + _END
+    return re.sub("[\x00\x01]", lambda match: _ESCAPES[match[0]], value) + _END
 
 
 Bases: TypeAlias = BaseType | tuple[BaseType, ...]
@@ -57,7 +57,9 @@ _WRITE: Final[dict[BaseType, Callable[[Any], str]]] = {
 def packed(bases: Bases, elements: Iterable[Any]) -> str:
     """The text of the engine's values; None is NULL. O(their size)."""
     pairs = zip(_each(bases), elements, strict=False)
-    return "".join(_NULL if one is None else _THERE + _WRITE[base](one) for base, one in pairs)
+    return "".join(
+        _NULL if element is None else _THERE + _WRITE[base](element) for base, element in pairs
+    )
 
 
 @lru_cache(maxsize=4096)
@@ -78,10 +80,10 @@ def _elements(bases: Bases, text: str) -> Iterator[Any]:
         if mark == _NULL:
             yield None
         elif base == "symbol":
-            found = _TEXT.match(text, at)
-            assert found is not None  # noqa: S101  `packed` wrote it
-            yield re.sub("\x01[\x02\x03]", lambda code: _ESCAPED[code[0]], found[1])
-            at = found.end()
+            match = _TEXT.match(text, at)
+            assert match is not None  # noqa: S101  `packed` wrote it
+            yield re.sub("\x01[\x02\x03]", lambda code: _ESCAPED[code[0]], match[1])
+            at = match.end()
         else:
             number = int(text[at : at + _DIGITS], 16) - _SIGN
             yield float_at(number) if base == "float" else number

@@ -56,46 +56,46 @@ class Nearest:
         both = Scope(scope.statement, scope.ctes, scope.around, scope.alone, domain=scope.domain)
         both.sources = [*scope.sources, self._source]
         self._kinds = Formulas(self._builder, both, [])
-        there = Scope(scope.statement, scope.ctes)
-        there.sources = [self._source]
+        right_scope = Scope(scope.statement, scope.ctes)
+        right_scope.sources = [self._source]
         asked = Formulas(self._builder, scope, list(formulas.body))
-        rows = Formulas(self._builder, there, list(body))
+        rows = Formulas(self._builder, right_scope, list(body))
         self._tests: list[exp.Expr] = []
         self._pairs: list[tuple[exp.Expr, exp.Expr]] = []
         nearest: list[tuple[type, exp.Expr, exp.Expr]] = []
-        for one in conditions(on):
-            sides = self._sides(one)
+        for condition in conditions(on):
+            sides = self._sides(condition)
             if sides == {True}:
-                rows.require(one.copy())
+                rows.require(condition.copy())
             elif sides == {False}:
-                self._tests.append(one)
-                asked.require(one.copy())
+                self._tests.append(condition)
+                asked.require(condition.copy())
             else:
-                self._compare(one, nearest)
+                self._compare(condition, nearest)
         if len(nearest) != 1:
             message = "an ASOF JOIN without one inequality"
             raise scope.statement.wrong(message, join.this, _WAY_OUT)
         ((kind, *at),) = nearest
         self._pairs.append((at[0], at[1]))
-        self._found = self._relation(asked, rows, kind)
+        self._nearest = self._relation(asked, rows, kind)
 
     def matching(self) -> tuple[list[Formula], Source]:
         """The nearest row for what the left side has; fresh variables each time."""
         builder, scope = self._builder, self._formulas.scope
-        atom, found = builder.bind(self._found)
+        atom, operands = builder.bind(self._nearest)
         test = Formulas(builder, scope, [])
         test.rows = [*self._formulas.body, atom]
-        for one in self._tests:
-            test.require(one.copy())
-        for place, (left, _) in enumerate(self._pairs):
+        for condition in self._tests:
+            test.require(condition.copy())
+        for at, (left, _) in enumerate(self._pairs):
             names = exp.column("~left"), exp.column("~right")
             inner = Scope(scope.statement, scope.ctes)
-            inner.known = dict(zip(names, (test.operand(left.copy()), found[place]), strict=True))
+            inner.known = dict(zip(names, (test.operand(left.copy()), operands[at]), strict=True))
             same = Formulas(builder, inner, [])
             test.body.append(same.holds(exp.EQ(this=names[0], expression=names[1]), True))
-        new = dict(zip(self._shown, found[len(self._pairs) :], strict=True))
-        columns = {name: new[one] for name, one in self._source.columns.items()}
-        identity = tuple(new[one] for one in self._source.identity)
+        new = dict(zip(self._shown, operands[len(self._pairs) :], strict=True))
+        columns = {name: new[operand] for name, operand in self._source.columns.items()}
+        identity = tuple(new[operand] for operand in self._source.identity)
         return [atom, *test.body], Source(self._source.alias, columns, identity)
 
     @property
@@ -105,13 +105,13 @@ class Nearest:
 
     def _sides(self, node: exp.Expr) -> set[bool]:
         """Of which sides the columns of an expression are: of the right one, of the left one."""
-        found = set[bool]()
+        sides = set[bool]()
         for column in node.find_all(exp.Column):
             self._kinds.scope.here(column)  # one that both sides have must say of which it is
-            found.add(
+            sides.add(
                 column.table in ("", self._source.alias) and column.name in self._source.columns
             )
-        return found or {False}
+        return sides or {False}
 
     def _compare(self, node: exp.Expr, nearest: list[tuple[type, exp.Expr, exp.Expr]]) -> None:
         """Take one comparison of both sides."""
@@ -120,10 +120,10 @@ class Nearest:
         sides = [self._sides(part) for part in parts if isinstance(part, exp.Expr)]
         if node.find(exp.Query) or sides not in ([{True}, {False}], [{False}, {True}]):
             raise statement.refused("this in ON of an ASOF JOIN", node, _WAY_OUT)
-        one, other = node.this, node.expression
+        first, second = node.this, node.expression
         self._kinds.kind(node)  # types that do not compare are an error
         is_turned = sides[0] == {True}
-        pair: tuple[exp.Expr, exp.Expr] = (other, one) if is_turned else (one, other)
+        pair: tuple[exp.Expr, exp.Expr] = (second, first) if is_turned else (first, second)
         if kind is exp.EQ:
             self._pairs.append(pair)
         elif kind in _INEQUALITIES:
@@ -135,17 +135,17 @@ class Nearest:
         """The nearest row for each of the values that are asked for, which come first."""
         builder = self._builder
         sides: list[list[Operand]] = []
-        for place, side in enumerate((asked, rows)):
-            nodes = [pair[place] for pair in self._pairs]
+        for index, side in enumerate((asked, rows)):
+            nodes = [pair[index] for pair in self._pairs]
             for node in nodes:
                 side.require(exp.Not(this=exp.Is(this=node.copy(), expression=exp.Null())))
             sides.append([side.operand(node.copy()) for node in nodes])
         keys = []
-        for n, (one, other) in enumerate(zip(*sides, strict=True)):
-            common = common_type(one.type, other.type) or one.type
-            keys.append(Column(f"g{n}", common, one.nullable or other.nullable))
+        for n, (left, right) in enumerate(zip(*sides, strict=True)):
+            common = common_type(left.type, right.type) or left.type
+            keys.append(Column(f"g{n}", common, left.nullable or right.nullable))
         shown = self._shown
-        payload = [one.column(f"p{n}") for n, one in enumerate(shown)]
+        payload = [operand.column(f"p{n}") for n, operand in enumerate(shown)]
         source = builder.relation([*keys, Column("side", BIGINT, nullable=False), *payload])
         zero, one_ = (Operand(Const(n, "number"), BIGINT, nullable=False) for n in (0, 1))
         builder.head(source, [*sides[1], zero, *shown], rows.body)
@@ -157,16 +157,16 @@ class Nearest:
             atom, groups = builder.groups(source, range(len(group)))
             literals.append(atom)
         results = [at, *payload]
-        found = builder.variables(results)
+        values = builder.variables(results)
         sorts = way(at, None)._replace(descending=kind in (exp.LTE, exp.LT))
-        rest = [way(one, None) for one in shown]
+        rest = [way(operand, None) for operand in shown]
         is_strict = kind in (exp.GT, exp.LT)
         reducer = NearestRows(sorts, rest, is_strict=is_strict)
         name = f"nearest_{is_strict:d}_{sorts}_{''.join(map(str, rest))}"
-        literals.append(folded(builder, source, groups, found, results, (name, reducer)))
-        made = builder.relation([*keys, *payload])
-        builder.head(made, [*groups, *found], literals)
-        return made
+        literals.append(folded(builder, source, groups, values, results, (name, reducer)))
+        relation = builder.relation([*keys, *payload])
+        builder.head(relation, [*groups, *values], literals)
+        return relation
 
 
 class _Sides(NamedTuple):
@@ -206,17 +206,17 @@ class NearestRows(Gathers, Several):
 
     def add_all(self, acc: _Sides, values: list[Any], /) -> _Sides:
         """With these values, too."""
-        asked = acc.asked.with_all((self._by(one[:1]), one[0]) for one in values if one[1])
-        return _Sides(acc.rows.with_all(self._row(one) for one in values if not one[1]), asked)
+        asked = acc.asked.with_all((self._by(row[:1]), row[0]) for row in values if row[1])
+        return _Sides(acc.rows.with_all(self._row(row) for row in values if not row[1]), asked)
 
     def remove_all(self, acc: _Sides, values: list[Any], /) -> _Sides:
         """Without these values."""
-        asked = acc.asked.without_all((self._by(one[:1]), one[0]) for one in values if one[1])
-        return _Sides(acc.rows.without_all(self._row(one) for one in values if not one[1]), asked)
+        asked = acc.asked.without_all((self._by(row[:1]), row[0]) for row in values if row[1])
+        return _Sides(acc.rows.without_all(self._row(row) for row in values if not row[1]), asked)
 
     def finish(self, acc: _Sides, /) -> list[Any]:
         """The nearest rows."""
-        return self._found(acc, None, None)
+        return self._nearest(acc, None, None)
 
     def changes(self, before: _Sides, after: _Sides, values: list[Any], /) -> Changes:
         """What the result loses and gains: from each row that changed up to the next one."""
@@ -226,17 +226,17 @@ class NearestRows(Gathers, Several):
         came: list[Any] = []
         for at, is_asked, *_ in values:
             low: Any = self._by((at,))
-            nexts = [] if is_asked else [_next(one.rows, low) for one in (before, after)]
+            nexts = [] if is_asked else [_next(sides.rows, low) for sides in (before, after)]
             high = low if is_asked else None if None in nexts else max(nexts)
-            went += self._found(before, low, high)
-            came += self._found(after, low, high)
+            went += self._nearest(before, low, high)
+            came += self._nearest(after, low, high)
         return went, came
 
     def _row(self, value: Any) -> Any:
         at, _, *row = value
         return (self._by((at,)), self._rest(row), tuple(row))
 
-    def _found(self, acc: _Sides, low: Any, high: Any) -> list[Any]:
+    def _nearest(self, acc: _Sides, low: Any, high: Any) -> list[Any]:
         """The nearest rows for what is asked for between two places."""
         start = 0 if low is None else acc.asked.place((low,))
         end = len(acc.asked) if high is None else acc.asked.place((high, TOP))
@@ -248,21 +248,21 @@ class NearestRows(Gathers, Several):
             first = acc.rows.place(acc.rows[first][:1]) if acc.rows else 0
         rest = acc.rows.between(first, len(acc.rows))
         following = next(rest, None)
-        place = row = None
-        found = []
+        row_by = row = None
+        nearest = []
         for by, at in acc.asked.between(start, end):
             while following is not None and (
                 following[0] < by or (following[0] == by and not self._is_strict)
             ):
-                if following[0] != place:
-                    place, _, row = following
+                if following[0] != row_by:
+                    row_by, _, row = following
                 following = next(rest, None)
             if row is not None:
-                found.append((at, *row))
-        return found
+                nearest.append((at, *row))
+        return nearest
 
 
 def _next(rows: Ordered[Any], by: Any) -> Any:
     """Where the next row beyond a place is; None: nowhere."""
-    place = rows.place((by, TOP))
-    return rows[place][0] if place < len(rows) else None
+    position = rows.place((by, TOP))
+    return rows[position][0] if position < len(rows) else None

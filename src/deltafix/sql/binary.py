@@ -73,7 +73,7 @@ def _duckdb(value: bytes) -> str:
 
 def _of_duckdb(text: str) -> bytes:
     parts = _parts(_DUCKDB, text, "\\x and two digits is a byte, and other text is ASCII")
-    return b"".join(bytes.fromhex(one[1]) if one[1] else one[2].encode() for one in parts)
+    return b"".join(bytes.fromhex(part[1]) if part[1] else part[2].encode() for part in parts)
 
 
 def _of_postgres(text: str) -> bytes:
@@ -81,15 +81,15 @@ def _of_postgres(text: str) -> bytes:
         return _prefixed(text)
     parts = _parts(_POSTGRES, text, "write \\x00ff, or \\000 for a byte and \\\\ for \\")
     return b"".join(
-        bytes([int(one[1], 8)]) if one[1] else (one[2] or one[3]).encode() for one in parts
+        bytes([int(part[1], 8)]) if part[1] else (part[2] or part[3]).encode() for part in parts
     )
 
 
 def _parts(form: re.Pattern[str], text: str, valid: str) -> list[re.Match[str]]:
-    found = list(form.finditer(text))
-    if sum(len(one[0]) for one in found) != len(text):
+    parts = list(form.finditer(text))
+    if sum(len(part[0]) for part in parts) != len(text):
         raise ValueError(f"{text!r} is no BLOB: {valid}")
-    return found
+    return parts
 
 
 _WRITE: Final[dict[str, Callable[[bytes], str]]] = {

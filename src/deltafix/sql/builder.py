@@ -98,7 +98,7 @@ class Relation:
         hidden = [column.attribute(f"~{n}") for n, column in enumerate(self.hidden)]
         if self.kept:
             shown[-1] = replace(shown[-1], join=self.kept)
-        indexes = (tuple(shown[place].name for place in places) for places in self.indexes)
+        indexes = (tuple(shown[at].name for at in index) for index in self.indexes)
         key = self.identity if len(self.identity) < len(self.all_columns) else ()
         return RelationDecl(
             self.name, (*shown, *hidden), indexes=tuple(indexes), of=self.of, key=key
@@ -156,7 +156,7 @@ class Builder:
     types: dict[str, TypeDecl] = field(default_factory=dict)
     native: set[str] = field(default_factory=set)
     """Those of `types.NATIVE_FUNCTORS` that are called."""
-    made: dict[int, Relation] = field(default_factory=dict)
+    by_node: dict[int, Relation] = field(default_factory=dict)
     """Parts of the query that are relations already, by the identity of their node."""
     alive: list[exp.Expr] = field(default_factory=list)
     """Their nodes: a copy that nobody holds would leave its identity to another."""
@@ -189,12 +189,12 @@ class Builder:
             del self.functions[functor.name]
         self.named_by = {key: name for key, name in self.named_by.items() if name in self.functions}
         gone = {relation.name for relation in self.relations[relations:]}
-        self.made = {key: found for key, found in self.made.items() if found.name not in gone}
+        self.by_node = {key: part for key, part in self.by_node.items() if part.name not in gone}
         del self.relations[relations:], self.rules[rules:], self.functors[functors:]
 
-    def keep(self, node: exp.Expr, found: Relation) -> None:
+    def keep(self, node: exp.Expr, relation: Relation) -> None:
         """Note that a part of the query is this relation."""
-        self.made[id(node)] = found
+        self.by_node[id(node)] = relation
         self.alive.append(node)
 
     # --- names and terms -----------------------------------------------------------------------
@@ -211,8 +211,8 @@ class Builder:
 
     def bind(self, relation: Relation) -> tuple[Atom, list[Operand]]:
         """An atom of new variables, and these."""
-        found = self.variables(relation.all_columns)
-        return Atom(relation.name, tuple(one.term for one in found)), found
+        variables = self.variables(relation.all_columns)
+        return Atom(relation.name, tuple(variable.term for variable in variables)), variables
 
     def named(self) -> str:
         """A new name of a relation or function."""
@@ -232,24 +232,24 @@ class Builder:
         width = len(columns) + len(hidden)
         key = tuple(range(width)) if identity is None else tuple(identity)
         of = "" if name else self.view
-        found = Relation(name or self.named(), tuple(columns), tuple(hidden), key, of=of)
-        self.relations.append(found)
-        return found
+        relation = Relation(name or self.named(), tuple(columns), tuple(hidden), key, of=of)
+        self.relations.append(relation)
+        return relation
 
     def rule(self, relation: Relation, args: Iterable[Term], body: Iterable[Formula]) -> None:
         """Add `relation(args) :- body.`, without values that nothing reads."""
         head = Atom(relation.name, tuple(args))
-        whole = conjunction(body)
-        times, given = occurrences((head, whole)), _given(whole, add)
+        formula = conjunction(body)
+        times, given = occurrences((head, formula)), _given(formula, add)
         # Given twice in one alternative it is compared with itself: that reads it.
-        idle = {v for v, most in _given(whole, or_).items() if most == 1 and times[v] == given[v]}
-        self.rules.append(Rule((head,), _without(whole, idle) if idle else whole))
+        idle = {v for v, most in _given(formula, or_).items() if most == 1 and times[v] == given[v]}
+        self.rules.append(Rule((head,), _without(formula, idle) if idle else formula))
 
     def head(self, relation: Relation, outputs: Sequence[Operand], body: list[Formula]) -> None:
         """Add a rule whose head holds operands, converted to the relation's columns."""
         body = list(body)
         pairs = zip(outputs, relation.all_columns, strict=True)
-        args = [self.fitted(one, column, body) for one, column in pairs]
+        args = [self.fitted(output, column, body) for output, column in pairs]
         self.rule(relation, args, body)
 
     def groups(
@@ -264,9 +264,9 @@ class Builder:
         The groups `always` are there without rows, wherever `body` is.
         """
         if always or [*at] != [*range(len(source.all_columns))]:
-            groups = self.relation([source.all_columns[place] for place in at])
+            groups = self.relation([source.all_columns[position] for position in at])
             atom, operands = self.bind(source)
-            self.rule(groups, [operands[place].term for place in at], [atom])
+            self.rule(groups, [operands[position].term for position in at], [atom])
             for group in always:
                 self.head(groups, group, list(body))
             source = groups
@@ -316,12 +316,12 @@ class Builder:
         `exact`: what it computes is what the engine's column holds.
         """
         columns = [arg.column(f"a{n}") for n, arg in enumerate(args)]
-        said = scalar.says and (scalar.says, tuple(columns), result)
-        name = self.named_by.get(said, "")
+        meaning = scalar.says and (scalar.says, tuple(columns), result)
+        name = self.named_by.get(meaning, "")
         if not name:
             name = self.named()
-            if said is not None:
-                self.named_by[said] = name
+            if meaning is not None:
+                self.named_by[meaning] = name
             attributes = tuple(column.attribute(column.name) for column in columns)
             self.functors.append(
                 FunctorDecl(name, attributes, result.engine_type, partial=scalar.partial)
@@ -334,16 +334,16 @@ class Builder:
         self.native.add(f"~{name}_{base}")
         return Call(f"@~{name}_{base}", args)
 
-    def reducer(self, name: str, found: UserReducer, argument: str, result: str) -> str:
+    def reducer(self, name: str, reducer: UserReducer, argument: str, result: str) -> str:
         """A reducer from one of the engine's types to another, as an aggregate's name."""
-        name = re.sub(r"\W", lambda found: f"_{ord(found[0]):x}_", f"{name}_{argument}")
+        name = re.sub(r"\W", lambda match: f"_{ord(match[0]):x}_", f"{name}_{argument}")
         attributes = (Attribute("value", argument),)
-        kept = found.kept if isinstance(found, There) else ""
-        inner = found.inner if isinstance(found, There) else found
+        kept = reducer.kept if isinstance(reducer, There) else ""
+        inner = reducer.inner if isinstance(reducer, There) else reducer
         most = inner.most if isinstance(inner, Sum) else None
         scale = inner.scale if isinstance(inner, Mean) else None
         declared = FunctorDecl(name, attributes, result, most=most, scale=scale, kept=kept)
-        self.reducers[name] = declared, found
+        self.reducers[name] = declared, reducer
         return f"@@{name}"
 
     def record(self, columns: Sequence[Column]) -> str:
@@ -377,8 +377,8 @@ def _given(formula: Formula, either: Callable[[Any, Any], Any]) -> Counter[str]:
     if isinstance(formula, And | Or):
         parts = (_given(part, either) for part in formula.parts)
         return reduce(either if isinstance(formula, Or) else add, parts, Counter[str]())
-    found = _valued(formula)
-    return Counter(() if found is None else (found.name,))
+    variable = _valued(formula)
+    return Counter(() if variable is None else (variable.name,))
 
 
 def _without(formula: Formula, names: set[str]) -> Formula:
@@ -387,8 +387,8 @@ def _without(formula: Formula, names: set[str]) -> Formula:
     A column of an outer join that ON alone names was a value for each row: one of the five calls
     that each order of TPC-H's query 13 made.
     """
-    found = _valued(formula)
-    if found is not None and found.name in names:
+    variable = _valued(formula)
+    if variable is not None and variable.name in names:
         return TRUE
     if isinstance(formula, And):
         return conjunction(_without(part, names) for part in formula.parts)
@@ -404,7 +404,7 @@ def function(
     compute = scalar.compute
     readers = [(column.nullable, column.type.read) for column in columns]
 
-    def found(*values: Any) -> Any:
+    def converted(*values: Any) -> Any:
         row = []
         for value, (nullable, read) in zip(values, readers, strict=True):
             if nullable and value is not None:
@@ -417,5 +417,5 @@ def function(
         value = compute(values)
         return value if exact else result.encode(value)
 
-    as_they_are = all(one.type.read is None and not one.nullable for one in columns)
-    return plain if as_they_are else found
+    as_they_are = all(column.type.read is None and not column.nullable for column in columns)
+    return plain if as_they_are else converted

@@ -104,24 +104,24 @@ def from_text(text: str, kind: SqlType) -> Any:
     The one place that decides it; what Arrow reads by itself is read so, too. A type with parts has
     its values as JSON, which is not read here. Raises ValueError or ArithmeticError.
     """
-    found: Any
+    value: Any
     if kind.is_integer:
-        found = read_whole(text.strip())
-        if found is None:
+        value = read_whole(text.strip())
+        if value is None:
             raise ValueError(f"{shown(text)} is no whole number")
     elif kind.is_decimal:
         if not _NUMBER.fullmatch(text):
             raise ValueError(f"{shown(text)} is no number")
-        found = Decimal(text.strip())
+        value = Decimal(text.strip())
     else:
         convert = cast(TEXT, kind)
         if convert is None:
             raise ValueError(f"{kind.name} has no texts")
         hour = _HOUR.fullmatch(text) if kind.is_time else None
-        found = convert(text if hour is None else f"{hour[1]}:00")
-    if not fits(found, kind):
+        value = convert(text if hour is None else f"{hour[1]}:00")
+    if not fits(value, kind):
         raise OverflowError(f"{shown(text)} is no {kind.name}")
-    return found
+    return value
 
 
 def assigned(value: SqlValue, kind: SqlType) -> SqlValue:
@@ -131,14 +131,14 @@ def assigned(value: SqlValue, kind: SqlType) -> SqlValue:
     without a zone its day.
     """
     if isinstance(value, list | tuple) and kind.element is not None:
-        return tuple(assigned(one, kind.element) for one in value)
+        return tuple(assigned(element, kind.element) for element in value)
     if kind.fields:
         names = tuple(name for name, _ in kind.fields)
         parts = Struct.parts(value, names)
         if parts is None:
             return value
         pairs = zip(parts, kind.fields, strict=True)
-        return Struct.of(names, (assigned(one, of) for one, (_, of) in pairs))
+        return Struct.of(names, (assigned(part, of) for part, (_, of) in pairs))
     if isinstance(value, Decimal | int) and not isinstance(value, bool) and kind.is_decimal:
         return _to_decimal(kind, kind)(value)
     if isinstance(value, bytearray | memoryview) and kind is BLOB:
@@ -180,13 +180,13 @@ def _to_struct(
         return None
     parts = []
     for name, kind in wanted.fields:
-        place = names.index(name)
-        convert = _fitting(inside(given.fields[place][1], kind), kind, tries)
+        position = names.index(name)
+        convert = _fitting(inside(given.fields[position][1], kind), kind, tries)
         if convert is None:
             return None
-        parts.append((place, convert))
+        parts.append((position, convert))
     shown = tuple(name for name, _ in wanted.fields)
-    return lambda value: Struct.of(shown, (convert(value[place]) for place, convert in parts))
+    return lambda value: Struct.of(shown, (convert(value[position]) for position, convert in parts))
 
 
 def _fitting(
@@ -200,10 +200,10 @@ def _fitting(
         return None
 
     def converted(value: Any) -> Any:
-        found = None if value is None else convert(value)
-        if found is not None and not fits(found, wanted):
-            raise OverflowError(f"{found} is no {wanted.name}")
-        return found
+        result = None if value is None else convert(value)
+        if result is not None and not fits(result, wanted):
+            raise OverflowError(f"{result} is no {wanted.name}")
+        return result
 
     def attempted(value: Any) -> Any:
         try:
@@ -266,8 +266,8 @@ def _float_of_spark(value: float) -> str:
         return _ENDLESS[str(value)]
     sign, digits, first = _digits(value)
     if -4 < first < 7:
-        found = _plainly(sign, digits, first)
-        return found if "." in found else f"{found}.0"
+        plain = _plainly(sign, digits, first)
+        return plain if "." in plain else f"{plain}.0"
     return f"{sign}{digits[0]}.{digits[1:] or '0'}E{first}"
 
 
@@ -338,19 +338,19 @@ def _text_to_float(text: str, dialect: str) -> float:
     if dialect == "spark":  # Java's, with the letter of a type behind
         text = re.sub(r"(?<=[0-9.])[dDfF](?=\s*\Z)", "", text)
     try:
-        found = float(_plain(_unmarked(text)) if dialect == "duckdb" else _plain(text))
+        number = float(_plain(_unmarked(text)) if dialect == "duckdb" else _plain(text))
     except ValueError:
         raise ValueError(f"{text!r} is no number") from None
-    is_beyond = math.isinf(found) or found == 0
+    is_beyond = math.isinf(number) or number == 0
     if is_beyond and dialect == "postgres" and _NUMBER.fullmatch(text) and Decimal(text.strip()):
         raise OverflowError(f"{shown(text)} is out of the range of a DOUBLE")
-    return found
+    return number
 
 
 def in_wholes(value: int, unit: int) -> int:
     """How many units a whole number is, half away from zero."""
-    found = (2 * abs(value) + unit) // (2 * unit)
-    return found if value > 0 else -found
+    count = (2 * abs(value) + unit) // (2 * unit)
+    return count if value > 0 else -count
 
 
 def rounded(value: float, digits: int = 0) -> float:
@@ -382,7 +382,7 @@ def _float_to_decimal(wanted: SqlType, dialect: str) -> Callable[[Any], Decimal]
     """As ROUND has it in DuckDB; PostgreSQL takes 15 digits, Spark the shortest text."""
     unit, unscaled = Decimal(1).scaleb(-wanted.scale), float(10**wanted.scale)
 
-    def found(value: float) -> Decimal:
+    def convert(value: float) -> Decimal:
         scaled = value * unscaled
         if not math.isfinite(scaled):
             raise OverflowError(f"{value} is no {wanted.name}")
@@ -398,7 +398,7 @@ def _float_to_decimal(wanted: SqlType, dialect: str) -> Callable[[Any], Decimal]
             raise OverflowError(f"{value} is no {wanted.name}")
         return exact
 
-    return found
+    return convert
 
 
 def _to_decimal(
@@ -413,12 +413,12 @@ def _to_decimal(
                 exact = _plain(_unmarked(value) if dialect in _MARKED else value)
                 if dialect == "postgres" and _BASED_OF_POSTGRES.fullmatch(exact):
                     exact = int(exact, 0)
-            found = DECIMALS.quantize(Decimal(exact), unit)
+            rounded = DECIMALS.quantize(Decimal(exact), unit)
         except (ValueError, InvalidOperation):
             raise ValueError(f"{value!r} is no {wanted.name}") from None
-        if not fits(found, wanted):
+        if not fits(rounded, wanted):
             raise OverflowError(f"{value} is no {wanted.name}")
-        return found or abs(found)  # one zero
+        return rounded or abs(rounded)  # one zero
 
     return convert
 
@@ -440,13 +440,13 @@ def _unmarked(text: str) -> str:
 
 def _text_to_truth(text: str, *, dialect: str) -> bool:
     word = text if dialect == "duckdb" else text.strip()
-    found = _TRUTH.get(word.lower())
-    if found is None and dialect == "postgres":
-        found = _TRUTH_OF_POSTGRES.get(word.lower())
-    if found is None:
+    truth = _TRUTH.get(word.lower())
+    if truth is None and dialect == "postgres":
+        truth = _TRUTH_OF_POSTGRES.get(word.lower())
+    if truth is None:
         valid = ", ".join(_TRUTH)
         raise ValueError(f"{text!r} is no BOOLEAN; it is one of {valid}")
-    return found
+    return truth
 
 
 # --- to days and moments -------------------------------------------------------------------------
@@ -468,16 +468,16 @@ _OFTEN_WRITTEN: Final = re.compile(
 
 def _read(text: str, kind: SqlType, form: re.Pattern[str] = _WRITTEN) -> datetime:
     """A text as a moment: without a zone, or with one. 24:00 is the next midnight, or that day."""
-    found = form.fullmatch(text)
+    match = form.fullmatch(text)
     try:
-        if found is None:
+        if match is None:
             raise ValueError(text)
-        parts = found.groupdict(default="")
-        clock = [int(parts[one] or 0) for one in ("hour", "minute", "second")]
+        parts = match.groupdict(default="")
+        clock = [int(parts[name] or 0) for name in ("hour", "minute", "second")]
         part, zone = f"{parts['part'][:6]:0<6}", parts["zone"]
         is_end = form is not _WRITTEN and clock == [24, 0, 0] and not int(part)
-        day = "-".join(parts[one].zfill(2) for one in ("month", "day"))
-        at = ":".join(f"{one:02}" for one in ([0, 0, 0] if is_end else clock))
+        day = "-".join(parts[name].zfill(2) for name in ("month", "day"))
+        at = ":".join(f"{number:02}" for number in ([0, 0, 0] if is_end else clock))
         away = "Z" if zone.upper() == "UTC" else zone
         moment = datetime.fromisoformat(f"{int(parts['year']):04}-{day}T{at}.{part}{away}")
         return moment + timedelta(days=is_end and kind is not DATE)
@@ -492,24 +492,24 @@ def written_so(kind: SqlType) -> str:
 
 def _text_of_duckdb(text: str, kind: SqlType) -> datetime:
     """A text that is of UTC if it has a zone, which DuckDB passes over."""
-    found = _read(text, kind, _OFTEN_WRITTEN)
-    if found.utcoffset():
+    moment = _read(text, kind, _OFTEN_WRITTEN)
+    if moment.utcoffset():
         raise ValueError(f"{text!r} has a zone, and {kind.name} has none; cast it to TIMESTAMPTZ")
-    return found.replace(tzinfo=None)
+    return moment.replace(tzinfo=None)
 
 
 def _text_to_date(text: str) -> date:
-    found = _read(text, DATE)
-    if found.time() != time() or found.tzinfo is not None:
+    moment = _read(text, DATE)
+    if moment.time() != time() or moment.tzinfo is not None:
         raise ValueError(f"{text!r} is no DATE; cast it to TIMESTAMP first")
-    return found.date()
+    return moment.date()
 
 
 def _text_to_moment(text: str) -> datetime:
-    found = _read(text, TIMESTAMP)
-    if found.tzinfo is not None:
+    moment = _read(text, TIMESTAMP)
+    if moment.tzinfo is not None:
         raise ValueError(f"{text!r} has a zone, and TIMESTAMP has none; cast it to TIMESTAMPTZ")
-    return found
+    return moment
 
 
 def _in_utc(value: datetime) -> datetime:
@@ -548,11 +548,11 @@ _LOOSE_CLOCK: Final = re.compile(
 
 def _loose_day(text: str) -> tuple[date, str]:
     """Spark's days: a year or a month may stand alone; with what follows behind a blank or T."""
-    found = _LOOSE.fullmatch(text)
-    if found is None:
+    match = _LOOSE.fullmatch(text)
+    if match is None:
         raise ValueError(f"{text!r} is no DATE; {written_so(DATE)}")
-    year, month, day = (int(one or 1) for one in found.groups()[:3])
-    return date(year, month, day), found["rest"] or ""
+    year, month, day = (int(group or 1) for group in match.groups()[:3])
+    return date(year, month, day), match["rest"] or ""
 
 
 def _loose_moment(text: str) -> datetime:
@@ -560,10 +560,10 @@ def _loose_moment(text: str) -> datetime:
     day, rest = _loose_day(text)
     if not rest:
         return _midnight(day)
-    found = _LOOSE_CLOCK.fullmatch(rest)
-    if found is None:
+    match = _LOOSE_CLOCK.fullmatch(rest)
+    if match is None:
         raise ValueError(f"{text!r} is no TIMESTAMP; {written_so(TIMESTAMP)}")
-    hour, minute, second, part, zone = found.groups(default="")
+    hour, minute, second, part, zone = match.groups(default="")
     clock = time(int(hour), int(minute), int(second or 0), int(part.ljust(6, "0") or 0))
     moment = datetime.combine(day, clock)
     if not zone:

@@ -67,7 +67,9 @@ class View:
     @property
     def is_recursive(self) -> bool:
         """Whether a part of it reads itself."""
-        return self.checked is not None and any(one.recursive for one in self.checked.strata)
+        return self.checked is not None and any(
+            stratum.recursive for stratum in self.checked.strata
+        )
 
 
 def created(node: Any) -> Any:
@@ -129,13 +131,13 @@ class Catalog:
     @property
     def relations(self) -> dict[str, Relation]:
         """Everything that FROM can name."""
-        found = {name: table.relation for name, table in self.tables.items()}
-        return {**found, **{name: view.relation for name, view in self.views.items()}}
+        tables = {name: table.relation for name, table in self.tables.items()}
+        return {**tables, **{name: view.relation for name, view in self.views.items()}}
 
     def relation(self, name: str) -> Relation | None:
         """What FROM names; None where it is unknown. O(1)."""
-        found = self.tables.get(name) or self.views.get(name)
-        return None if found is None else found.relation
+        source = self.tables.get(name) or self.views.get(name)
+        return None if source is None else source.relation
 
     def program(self) -> Program:
         """The rules of all views over all tables."""
@@ -145,9 +147,9 @@ class Catalog:
     def functions(self) -> dict[str, Any]:
         """The functions of the program."""
         return {
-            name: one
+            name: function
             for view in self.views.values()
-            for name, one in view.builder.functions.items()
+            for name, function in view.builder.functions.items()
         }
 
     def define(
@@ -190,11 +192,13 @@ class Catalog:
         """
         name = created(statement.node).name
         behind = {name}
-        for one, view in self.views.items():
+        for reader, view in self.views.items():
             if view.reads & behind:
-                behind.add(one)
-        later = [one for one in self.views if one in behind]
-        before = {one: (self.views.pop(one), self.definitions.pop(one)) for one in later}
+                behind.add(reader)
+        later = [reader for reader in self.views if reader in behind]
+        before = {
+            reader: (self.views.pop(reader), self.definitions.pop(reader)) for reader in later
+        }
         try:
             self.define(statement, dialect)
         except SqlProgrammingError:
@@ -207,18 +211,18 @@ class Catalog:
                     raise statement.wrong(message, table, "read what that reads") from None
             raise
         stays = self.views[name].relation == before[name][0].relation
-        for one in later[1:]:
-            view, definition = before[one]
+        for reader in later[1:]:
+            view, definition = before[reader]
             if stays:
-                self.views[one], self.definitions[one] = view, definition
+                self.views[reader], self.definitions[reader] = view, definition
                 continue
             try:
                 (again,) = statements(definition.sql, definition.dialect)
                 self.define(again, definition.dialect, seen=definition.seen)
             except SqlError as error:
-                said = str(error).partition("\n")[0].partition("]: ")[2]
-                message = f"{one} reads {name}, and could not be kept: {said}"
-                raise statement.wrong(message, None, f"DROP VIEW {one} first") from error
+                reason = str(error).partition("\n")[0].partition("]: ")[2]
+                message = f"{reader} reads {name}, and could not be kept: {reason}"
+                raise statement.wrong(message, None, f"DROP VIEW {reader} first") from error
         return later[:1] if stays else later
 
     def restored(self, before: Catalog) -> None:
@@ -239,46 +243,46 @@ class Catalog:
 
     def beside(self, other: Catalog) -> Catalog:
         """A catalog that has all of two; what has a name in both is that of the other."""
-        found = self.copy()
-        for there, more in (
-            (found.tables, other.tables),
-            (found.views, other.views),
-            (found.definitions, other.definitions),
+        merged = self.copy()
+        for entries, more in (
+            (merged.tables, other.tables),
+            (merged.views, other.views),
+            (merged.definitions, other.definitions),
         ):
-            there.update(more)  # type: ignore[arg-type]
-        return found
+            entries.update(more)  # type: ignore[arg-type]
+        return merged
 
     def without(self, names: Iterable[str]) -> Catalog:
         """A catalog of the other tables and views; foreign keys may refer to what is not there."""
-        found = self.copy()
+        rest = self.copy()
         for name in names:
-            for there in (found.tables, found.views, found.definitions):
-                there.pop(name, None)
-        return found
+            for entries in (rest.tables, rest.views, rest.definitions):
+                entries.pop(name, None)
+        return rest
 
     def readers(self, name: str) -> list[str]:
         """The views that read a table or view."""
-        return [one for one, view in self.views.items() if name in view.reads]
+        return [reader for reader, view in self.views.items() if name in view.reads]
 
     def referring(self, name: str) -> list[tuple[Table, ForeignKey]]:
         """The foreign keys that refer to a table, with their tables."""
         return [
-            (table, one)
+            (table, foreign)
             for table in self.tables.values()
-            for one in table.foreign
-            if one.table == name
+            for foreign in table.foreign
+            if foreign.table == name
         ]
 
 
 def program(given: Iterable[Relation], builders: Iterable[Builder]) -> Program:
     """The program of what builders made, over given relations."""
     parts = list(builders)
-    made = [one for part in parts for one in part.relations]
-    reducers = {name: one for part in parts for name, (one, _) in part.reducers.items()}
-    types = {name: one for part in parts for name, one in part.types.items()}
+    relations = [relation for part in parts for relation in part.relations]
+    reducers = {name: functor for part in parts for name, (functor, _) in part.reducers.items()}
+    types = {name: declaration for part in parts for name, declaration in part.types.items()}
     native = {name for part in parts for name in part.native}
     return Program(
-        relations=tuple(one.declaration for one in (*given, *made)),
+        relations=tuple(relation.declaration for relation in (*given, *relations)),
         rules=tuple(rule for part in parts for rule in part.rules),
         types=(*NULLABLE_TYPES, *types.values()),
         functors=(
@@ -315,16 +319,16 @@ def view_of(
     for of, (table, columns) in seen.items():
         now = catalog.tables[table].relation
         pairs = zip(now.columns, columns, strict=False)
-        shown = tuple(replace(column, name=one) for column, one in pairs)
+        shown = tuple(replace(column, name=called) for column, called in pairs)
         unseen = (*now.columns[len(columns) :], *now.hidden)
         relations[of] = replace(now, columns=shown, hidden=unseen, renamed=table)
     builder = Builder(statement, f"{name}:{again}" if again else name, relations)
     builder.view = name
     if mark:
         builder.prefix, builder.between, builder.keeps_order = f"{name}{mark}", "_", False
-    found = compiled(builder, statement.node, name)
-    catalog.reducers.update({one: reducer for one, (_, reducer) in builder.reducers.items()})
-    return View(found, builder)
+    relation = compiled(builder, statement.node, name)
+    catalog.reducers.update({key: reducer for key, (_, reducer) in builder.reducers.items()})
+    return View(relation, builder)
 
 
 def compiled(builder: Builder, node: Any, name: str) -> Relation:
@@ -336,11 +340,11 @@ def compiled(builder: Builder, node: Any, name: str) -> Relation:
     heads = node.this.expressions if isinstance(node.this, exp.Schema) else []
     if isinstance(query, Rules):
         return rules_as_relation(builder, query, name, heads)
-    for one in heads:
-        if isinstance(one, exp.ColumnDef):
+    for head in heads:
+        if isinstance(head, exp.ColumnDef):
             way_out = "name the columns only: their types are those of the query"
-            raise builder.refused("a column of a view with a type", one, way_out)
-    names = [one.name for one in heads]
+            raise builder.refused("a column of a view with a type", head, way_out)
+    names = [head.name for head in heads]
     return relation(builder, query, Scope(builder.statement), name, names)
 
 
@@ -362,7 +366,7 @@ def require_strata(statement: Statement, rules: Program) -> None:
     SQL's recursion sees the rows of the step before: no group there is ever complete.
     """
     over = unstratified(rules, dependencies(rules), aggregates=True)
-    if any(one.severity == "error" for one in over):
+    if any(diagnostic.severity == "error" for diagnostic in over):
         with refusing(statement):
             raise ProgramError(diagnostics=over)
 
@@ -386,7 +390,7 @@ def refusing(statement: Statement) -> Iterator[None]:
         query = statement.node.args.get("expression")
         if isinstance(query, Rules):
             raise wrong(statement, query, error.diagnostics) from None
-        codes = {found.code for found in error.diagnostics}
+        codes = {diagnostic.code for diagnostic in error.diagnostics}
         if codes & {"DF140", "DF171", "DF172"}:
             what = "a recursion that negates or aggregates itself (NOT, outer join, GROUP BY)"
             way_out = "move it out of the recursive part, to the query that reads it"
@@ -401,15 +405,15 @@ def _of_itself(node: exp.Expr) -> exp.Expr | None:
     """What aggregates or negates in a common table expression that reads itself: the first."""
     for cte in node.find_all(exp.CTE):
         if any(table.name == cte.alias for table in cte.this.find_all(exp.Table)):
-            one: exp.Expr
-            for one in cte.this.walk(bfs=False):
-                outer = isinstance(one, exp.Join) and one.side
-                if outer or isinstance(one, exp.AggFunc | exp.Not | exp.Except | exp.Distinct):
-                    return one
+            part: exp.Expr
+            for part in cte.this.walk(bfs=False):
+                outer = isinstance(part, exp.Join) and part.side
+                if outer or isinstance(part, exp.AggFunc | exp.Not | exp.Except | exp.Distinct):
+                    return part
             return cte
     return None
 
 
 def used_by(catalog: Catalog, builder: Builder) -> Mapping[str, Relation]:
     """The tables and views that a query reads."""
-    return {name: one for name, one in catalog.relations.items() if name in builder.used}
+    return {name: relation for name, relation in catalog.relations.items() if name in builder.used}

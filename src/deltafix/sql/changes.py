@@ -165,7 +165,7 @@ class Subscription:
     @property
     def is_open(self) -> bool:
         """Whether it hears: it ends when it is closed, or what it is about is gone for good."""
-        return any(one is self for one in self._connection._subscriptions)
+        return any(subscription is self for subscription in self._connection._subscriptions)
 
     @property
     def tell(self) -> Callable[[ViewDelta], object]:

@@ -54,27 +54,27 @@ class Batch(Sequence[Row]):
 
     @cached_property
     def _rows(self) -> list[Row]:
-        found = []
+        columns = []
         for column, array in zip(self.relation.all_columns, self.arrays, strict=True):
             values = array.to_pylist()
             if pa.types.is_floating(array.type):
                 values = [value and canonical(value) for value in values]
             if column.nullable:
                 values = [None if value is None else (value,) for value in values]
-            found.append(values)
-        return list(zip(*found, strict=True))
+            columns.append(values)
+        return list(zip(*columns, strict=True))
 
     def __len__(self) -> int:
         return len(self.arrays[0])
 
     @overload
-    def __getitem__(self, place: int) -> Row: ...
+    def __getitem__(self, index: int) -> Row: ...
 
     @overload
-    def __getitem__(self, place: slice) -> Sequence[Row]: ...
+    def __getitem__(self, index: slice) -> Sequence[Row]: ...
 
-    def __getitem__(self, place: int | slice) -> Row | Sequence[Row]:
-        return self._rows[place]
+    def __getitem__(self, index: int | slice) -> Row | Sequence[Row]:
+        return self._rows[index]
 
     def __iter__(self) -> Iterator[Row]:
         return iter(self._rows)
@@ -84,7 +84,7 @@ class Batch(Sequence[Row]):
         """The rows as the engine takes them."""
         attributes = self.relation.declaration.attributes
         pairs = zip(self.relation.all_columns, self.arrays, strict=True)
-        return pa.table(list(starmap(_closed, pairs)), [one.name for one in attributes])
+        return pa.table(list(starmap(_closed, pairs)), [attribute.name for attribute in attributes])
 
 
 def _closed(column: Column, array: pa.Array) -> pa.Array:
@@ -108,36 +108,36 @@ def listed(
     """A column as Python values. Raises SqlDataError for moments that Python has not."""
     if not isinstance(values, pa.ChunkedArray):
         return values
-    found = []
+    converted = []
     is_moment = pa.types.is_timestamp(values.type)
-    for place, value in enumerate(values):
+    for row, value in enumerate(values):
         try:
-            one = value.cast(pa.timestamp("us", values.type.tz)) if is_moment else value
-            found.append(one.as_py())
+            scalar = value.cast(pa.timestamp("us", values.type.tz)) if is_moment else value
+            converted.append(scalar.as_py())
         except (ValueError, OverflowError):
-            said = shown(python_value(value))
-            message = f"column {column.name!r} of row {place}: {said} is no {column.type.name}"
+            text = shown(python_value(value))
+            message = f"column {column.name!r} of row {row}: {text} is no {column.type.name}"
             raise statement.data(message) from None
-    return found
+    return converted
 
 
 def written(column: Column, values: Sequence[Any]) -> pa.Array:
     """The engine's values of a column, as `Column.encode` gives them, for a `Batch`."""
     if column.nullable:
         values = [None if value is None else value[0] for value in values]
-    found = pa.array(values, ARROW_TYPES[column.type.base])
+    array = pa.array(values, ARROW_TYPES[column.type.base])
     # -0.0 is 0.0, also where keys are grouped
-    return settled_floats(found) if pa.types.is_floating(found.type) else found
+    return settled_floats(array) if pa.types.is_floating(array.type) else array
 
 
 def coded(column: Column, values: Sequence[Any] | pa.ChunkedArray) -> pa.Array | None:
     """A column for a `Batch`, or None. O(values)."""
     kind = column.type
-    found = values if isinstance(values, pa.ChunkedArray) else _of_values(kind, values)
-    if found is None or not _is_plain(kind, found.type):
+    array = values if isinstance(values, pa.ChunkedArray) else _of_values(kind, values)
+    if array is None or not _is_plain(kind, array.type):
         return None
-    done, _ = SqlLogical.of(column).bare(found)
-    if done.null_count > (found.null_count if column.nullable else 0):
+    done, _ = SqlLogical.of(column).bare(array)
+    if done.null_count > (array.null_count if column.nullable else 0):
         return None
     return done
 
@@ -162,7 +162,7 @@ def _is_plain(kind: SqlType, given: pa.DataType) -> bool:
     if kind.fields:
         types = {field.name: field.type for field in given} if pa.types.is_struct(given) else {}
         return types.keys() == {name for name, _ in kind.fields} and all(
-            _is_plain(one, types[name]) for name, one in kind.fields
+            _is_plain(field, types[name]) for name, field in kind.fields
         )
     if kind.element is not None:
         return bool(pa.types.is_list(given)) and _is_plain(kind.element, given.value_type)

@@ -66,10 +66,10 @@ class Flags:
 
     def as_formula(self, truth: bool | None) -> Formula:
         """That it is true, false or unknown."""
-        asked = self.known() if truth is None else self.true if truth else self.false
-        if isinstance(asked, Const):
-            return TRUE if (asked == _ZERO) is (truth is None) else FALSE
-        return Comparison("=" if truth is None else "!=", asked, _ZERO)
+        flag = self.known() if truth is None else self.true if truth else self.false
+        if isinstance(flag, Const):
+            return TRUE if (flag == _ZERO) is (truth is None) else FALSE
+        return Comparison("=" if truth is None else "!=", flag, _ZERO)
 
 
 _CONDITIONS: Final = (
@@ -86,71 +86,73 @@ def flags(formulas: Formulas, node: exp.Expr) -> Flags | None:
     if subqueries.within(node):
         return None
     body = len(formulas.body)
-    found = _flags(formulas, node)
-    if found is None:
+    terms = _flags(formulas, node)
+    if terms is None:
         del formulas.body[body:]
-    return found
+    return terms
 
 
 def chosen(formulas: Formulas, node: exp.Expr) -> Operand | None:
     """A condition, CASE, COALESCE or part of a day as a term; None for what Python has to."""
     node = node.unnest()
     body = len(formulas.body)
-    found = None
+    operand = None
     if isinstance(node, exp.Case | exp.Coalesce):
-        found = _alternative(formulas, node)
+        operand = _alternative(formulas, node)
     elif isinstance(node, _CONDITIONS):
         known = flags(formulas, node)
-        found = None if known is None else _operand(formulas, BOOLEAN, known.true, known.known())
+        operand = None if known is None else _operand(formulas, BOOLEAN, known.true, known.known())
     else:
         day = days.computed(formulas, node)
-        found = None if day is None else _at(formulas, node, *day)
-    if found is None:
+        operand = None if day is None else _at(formulas, node, *day)
+    if operand is None:
         del formulas.body[body:]
-    return found
+    return operand
 
 
 def _alternative(formulas: Formulas, node: exp.Case | exp.Coalesce) -> Operand | None:
     case = node if isinstance(node, exp.Case) else None
     values = [node.this, *node.expressions] if case is None else arithmetic.values(case)
-    leaves = [one for one in map(formulas.leaf, values) if one is not None]
+    leaves = [leaf for leaf in map(formulas.leaf, values) if leaf is not None]
     if len(leaves) < len(values):
         return None
     kind = formulas.kind(node)
-    if any(one.term != NIL and one.type.code != kind.code for one in leaves):
+    if any(leaf.term != NIL and leaf.type.code != kind.code for leaf in leaves):
         return None
     zero: Term = Const(kind.zero, kind.base)
-    opened = [(zero, _ZERO) if one.term == NIL else _opened(formulas, one) for one in leaves]
-    asked = [there for _, there in opened[:-1]]
+    opened = [(zero, _ZERO) if leaf.term == NIL else _opened(formulas, leaf) for leaf in leaves]
+    taken = [presence for _, presence in opened[:-1]]
     if case is not None:
-        tests = [flags(formulas, arithmetic.asked(case, one)) for one in case.args["ifs"]]
-        asked = [_named(formulas, one).true for one in tests if one is not None]
-    if len(asked) < len(opened) - 1:
+        tests = [flags(formulas, arithmetic.asked(case, branch)) for branch in case.args["ifs"]]
+        taken = [_named(formulas, flag).true for flag in tests if flag is not None]
+    if len(taken) < len(opened) - 1:
         return None
-    value, there = opened[-1]
-    for test, (one, present) in reversed([*zip(asked, opened, strict=False)]):
-        value = formulas.builder.engine("pick", kind.base, test, one, value)
-        there = _picked(formulas, test, _ONE if case is None else present, there)
-    return _operand(formulas, kind, value, there)
+    value, presence = opened[-1]
+    for test, (option, present) in reversed([*zip(taken, opened, strict=False)]):
+        value = formulas.builder.engine("pick", kind.base, test, option, value)
+        presence = _picked(formulas, test, _ONE if case is None else present, presence)
+    return _operand(formulas, kind, value, presence)
 
 
-def _picked(formulas: Formulas, test: Term, one: Term, other: Term) -> Term:
-    return one if one == other else formulas.builder.engine("pick", "number", test, one, other)
+def _picked(formulas: Formulas, test: Term, when_true: Term, when_false: Term) -> Term:
+    if when_true == when_false:
+        return when_true
+    return formulas.builder.engine("pick", "number", test, when_true, when_false)
 
 
-def _operand(formulas: Formulas, kind: SqlType, value: Term, there: Term) -> Operand:
-    """A value that is NULL where `there` is 0."""
-    if there != _ONE:
-        value = formulas.builder.engine("when", kind.base, there, value)
-    found = Operand(formulas.builder.fresh("f"), kind, nullable=there != _ONE)
-    formulas.body.append(equal(found.term, value))
-    return found
+def _operand(formulas: Formulas, kind: SqlType, value: Term, presence: Term) -> Operand:
+    """A value that is NULL where `presence` is 0."""
+    if presence != _ONE:
+        value = formulas.builder.engine("when", kind.base, presence, value)
+    operand = Operand(formulas.builder.fresh("f"), kind, nullable=presence != _ONE)
+    formulas.body.append(equal(operand.term, value))
+    return operand
 
 
 def _at(formulas: Formulas, node: exp.Expr, of: Operand, value: Term) -> Operand:
     """What is computed of one operand, NULL where that is."""
-    there = _ONE if not of.nullable else _opened(formulas, of)[1]
-    return _operand(formulas, formulas.kind(node), value, there)
+    presence = _ONE if not of.nullable else _opened(formulas, of)[1]
+    return _operand(formulas, formulas.kind(node), value, presence)
 
 
 def _flags(formulas: Formulas, node: exp.Expr) -> Flags | None:
@@ -181,23 +183,23 @@ def _flags(formulas: Formulas, node: exp.Expr) -> Flags | None:
     operand = formulas.leaf(node)
     if operand is None or operand.type is not BOOLEAN:
         return _UNKNOWN if operand is not None and operand.term == NIL else None
-    value, there = _opened(formulas, operand)
-    return Flags(_both(there, value), _both(there, Call("lnot", (value,))), there == _ONE)
+    value, presence = _opened(formulas, operand)
+    return Flags(_both(presence, value), _both(presence, Call("lnot", (value,))), presence == _ONE)
 
 
 def _member(formulas: Formulas, node: exp.In) -> Flags | None:
     others = node.expressions
     if not 0 < len(others) <= _MOST or node.args.get("query"):
         return None
-    if any(constant(one) is None for one in others):
+    if any(constant(other) is None for other in others):
         return None
-    found = Flags(_ZERO, _ONE, is_known=True)
-    for one in others:
-        same = _flags(formulas, exp.EQ(this=node.this, expression=one))
+    any_equal = Flags(_ZERO, _ONE, is_known=True)
+    for other in others:
+        same = _flags(formulas, exp.EQ(this=node.this, expression=other))
         if same is None:
             return None
-        found = found.not_().and_(same.not_()).not_()
-    return _named(formulas, found)
+        any_equal = any_equal.not_().and_(same.not_()).not_()
+    return _named(formulas, any_equal)
 
 
 def _is_null(formulas: Formulas, node: exp.Is) -> Flags | None:
@@ -206,8 +208,8 @@ def _is_null(formulas: Formulas, node: exp.Is) -> Flags | None:
         return None
     if not operand.nullable:
         return Flags(_ZERO, _ONE, is_known=True)
-    _, there = _opened(formulas, operand)
-    return Flags(Call("lnot", (there,)), there, is_known=True)
+    _, presence = _opened(formulas, operand)
+    return Flags(Call("lnot", (presence,)), presence, is_known=True)
 
 
 def _comparison(formulas: Formulas, node: exp.Expr) -> Flags | None:
@@ -222,18 +224,18 @@ def _comparison(formulas: Formulas, node: exp.Expr) -> Flags | None:
     elif NULL in (pair[0].type, pair[1].type) or NIL in (pair[0].term, pair[1].term):
         return _UNKNOWN
     else:
-        base, sides = pair[0].type.base, [_opened(formulas, one) for one in pair]
+        base, sides = pair[0].type.base, [_opened(formulas, side) for side in pair]
     if sides is None or (base == "symbol" and op not in ("=", "!=")):
         return None
-    (one, there), (two, both) = sides
+    (left, left_present), (right, right_present) = sides
     if op in (">", "<="):
-        one, two = two, one
-    test = formulas.builder.engine("same" if op in ("=", "!=") else "less", base, one, two)
-    found = _named(formulas, Flags(test, Call("lnot", (test,))))
+        left, right = right, left
+    test = formulas.builder.engine("same" if op in ("=", "!=") else "less", base, left, right)
+    truth = _named(formulas, Flags(test, Call("lnot", (test,))))
     if op in ("!=", "<=", ">="):
-        found = found.not_()
-    present = _both(there, both)
-    return Flags(_both(present, found.true), _both(present, found.false), present == _ONE)
+        truth = truth.not_()
+    present = _both(left_present, right_present)
+    return Flags(_both(present, truth.true), _both(present, truth.false), present == _ONE)
 
 
 def _like(formulas: Formulas, node: exp.Expr, pattern: str) -> Flags | None:
@@ -244,10 +246,10 @@ def _like(formulas: Formulas, node: exp.Expr, pattern: str) -> Flags | None:
     operand = formulas.leaf(node.this)
     if operand is None or operand.type is not TEXT or len(pattern.encode()) > _LONGEST:
         return None
-    text, there = _opened(formulas, operand)
+    text, presence = _opened(formulas, operand)
     test = formulas.builder.engine("like", "symbol", text, Const(pattern, "symbol"))
-    found = _named(formulas, Flags(test, Call("lnot", (test,))))
-    return Flags(_both(there, found.true), _both(there, found.false), there == _ONE)
+    truth = _named(formulas, Flags(test, Call("lnot", (test,))))
+    return Flags(_both(presence, truth.true), _both(presence, truth.false), presence == _ONE)
 
 
 def _opened(formulas: Formulas, operand: Operand) -> tuple[Term, Term]:
@@ -257,19 +259,19 @@ def _opened(formulas: Formulas, operand: Operand) -> tuple[Term, Term]:
     return operand.term, _ONE
 
 
-def _named(formulas: Formulas, found: Flags) -> Flags:
+def _named(formulas: Formulas, flags: Flags) -> Flags:
     """The same flags as variables: what is said twice is computed once."""
-    terms = (found.true, found.false)
+    terms = (flags.true, flags.false)
     true, false = (arithmetic.bound(formulas, t) if isinstance(t, Call) else t for t in terms)
-    return Flags(true, false, found.is_known)
+    return Flags(true, false, flags.is_known)
 
 
-def _both(one: Term, two: Term) -> Term:
-    if _ZERO in (one, two):
+def _both(left: Term, right: Term) -> Term:
+    if _ZERO in (left, right):
         return _ZERO
-    if one == _ONE:
-        return two
-    return one if two == _ONE else Call("land", (one, two))
+    if left == _ONE:
+        return right
+    return left if right == _ONE else Call("land", (left, right))
 
 
 def all_of(terms: Iterable[Term]) -> Term:
@@ -278,9 +280,9 @@ def all_of(terms: Iterable[Term]) -> Term:
     return reduce(_both, terms, always)
 
 
-def _either(one: Term, two: Term) -> Term:
-    if _ONE in (one, two):
+def _either(left: Term, right: Term) -> Term:
+    if _ONE in (left, right):
         return _ONE
-    if one == _ZERO:
-        return two
-    return one if two == _ZERO else Call("lor", (one, two))
+    if left == _ZERO:
+        return right
+    return left if right == _ZERO else Call("lor", (left, right))

@@ -81,9 +81,9 @@ class Connection(Definitions):
             SqlIntegrityError: a row that breaks NOT NULL or a key; nothing is inserted.
         """
         with self._turn:
-            statement, found = self._edited("INSERT INTO", table)
+            statement, target = self._edited("INSERT INTO", table)
             with Transaction(self, statement) as own:
-                count = self._edit(statement, given(statement, found, rows, columns))
+                count = self._edit(statement, given(statement, target, rows, columns))
                 own.end()
             return count
 
@@ -110,17 +110,17 @@ class Connection(Definitions):
         with self._turn:
             if not tables:
                 return 0
-            asked = {name: self._edited("REPLACE", name) for name in tables}
-            statement, _ = next(iter(asked.values()))
+            targets = {name: self._edited("REPLACE", name) for name in tables}
+            statement, _ = next(iter(targets.values()))
             with Transaction(self, statement) as own:
-                found = []
-                for name, (of, table) in asked.items():
+                replacements = []
+                for name, (of, table) in targets.items():
                     try:
-                        found.append(replaced(of, table, tables[name], self.rows_of(name)))
+                        replacements.append(replaced(of, table, tables[name], self.rows_of(name)))
                     except SqlIntegrityError as error:
                         error.table = name
                         raise
-                count = self._edit(statement, *found, whole=True)
+                count = self._edit(statement, *replacements, whole=True)
                 own.end()
             return count
 
@@ -130,10 +130,10 @@ class Connection(Definitions):
         text = f"{verb} {table}"
         statement = Statement(text, 0, len(text), exp.Null(), explain="", dialect=self.dialect)
         self._require_sound(statement)  # the table may have been made in the transaction
-        found = self.catalog.tables.get(table)
-        if found is None:
+        target = self.catalog.tables.get(table)
+        if target is None:
             raise statement.unknown("table", table, list(self.catalog.tables), None)
-        return statement, found
+        return statement, target
 
     def run(
         self,
@@ -162,8 +162,8 @@ class Connection(Definitions):
                     if not isinstance(node, exp.Create) or node.args.get("replace"):
                         self._follow_made(wrong)
                     try:
-                        with bound(statement, parameters) as one:
-                            result = self._run(one)
+                        with bound(statement, parameters) as with_values:
+                            result = self._run(with_values)
                     except SqlError as error:
                         if wrong is None:
                             raise
@@ -188,8 +188,8 @@ class Connection(Definitions):
                 if edit is not None and self.take(edit):
                     total, rows = edit.size, []
                 for row in rows:
-                    with bound(statement, row) as one:
-                        result = self._one(one)
+                    with bound(statement, row) as with_values:
+                        result = self._execute(with_values)
                     total += result if isinstance(result, int) else 0
                 own.end()
             self._follow_made(None)
@@ -200,11 +200,11 @@ class Connection(Definitions):
         if type(node) in _CONTROL:
             return self._control(statement)
         with Transaction(self, statement) as own:
-            result = self._one(statement)
+            result = self._execute(statement)
             own.end()
         return result
 
-    def _one(self, statement: Statement) -> Any:
+    def _execute(self, statement: Statement) -> Any:
         if statement.explain:
             return self._explain(statement)
         node = statement.node
@@ -251,17 +251,17 @@ class Connection(Definitions):
         return self._edit(statement, merge(self, statement, node))
 
     def _truncate(self, statement: Statement, node: exp.TruncateTable) -> int:
-        found = edits.truncate(self, statement, node)
-        for edit in found:
+        truncations = edits.truncate(self, statement, node)
+        for edit in truncations:
             self.take(edit, alone=True)
-        return sum(edit.size for edit in found)
+        return sum(edit.size for edit in truncations)
 
     def _explain(self, statement: Statement) -> reading.Result:
         node = statement.node
         if statement.explain != "EXPLAIN":
             is_there = statement.explain == "EXPLAIN WHY"
-            found = why(self, statement) if is_there else why_not(self, statement)
-            shown = [line for part in found for line in str(part).split("\n")]
+            reasons = why(self, statement) if is_there else why_not(self, statement)
+            shown = [line for part in reasons for line in str(part).split("\n")]
             if not shown:
                 shown = ["there is no such row; EXPLAIN WHY NOT says what keeps a row out"]
             return reading.Result(
@@ -288,8 +288,8 @@ class Connection(Definitions):
             self._require_open()
             (statement,) = remembered(query, self.dialect)
             self._require_sound(statement)
-            with bound(statement, parameters) as one, self.mapped(one):
-                return list(why(self, one))
+            with bound(statement, parameters) as with_values, self.mapped(with_values):
+                return list(why(self, with_values))
 
     def close(self) -> None:
         """Roll an open transaction back, and give the folder back or forget all. Idempotent."""
@@ -307,10 +307,10 @@ class Connection(Definitions):
 
     def _repr_html_(self) -> str:
         lines = []
-        for name, found in self.catalog.relations.items():
+        for name, source in self.catalog.relations.items():
             columns = ", ".join(
-                f"{one.name} {one.type.name}{'' if one.nullable else ' NOT NULL'}"
-                for one in found.columns
+                f"{column.name} {column.type.name}{'' if column.nullable else ' NOT NULL'}"
+                for column in source.columns
             )
             kind = "table" if name in self.catalog.tables else "view"
             lines.append((kind, f"{name}({columns})", f"{self.engine.count(name):,}"))

@@ -34,40 +34,40 @@ _TOTAL: Final = (
 
 def conditions(node: exp.Expr | None, by: type[exp.And | exp.Or] = exp.And) -> Sequence[exp.Expr]:
     """The conjuncts of a condition, or its disjuncts. O(its nodes), however deep."""
-    found, rest = list[exp.Expr](), [] if node is None else [node]
+    parts, rest = list[exp.Expr](), [] if node is None else [node]
     while rest:
-        one = rest.pop()
-        if isinstance(one, exp.Paren):
-            rest.append(one.this)
-        elif isinstance(one, by):
-            rest += [one.expression, one.this]
+        part = rest.pop()
+        if isinstance(part, exp.Paren):
+            rest.append(part.this)
+        elif isinstance(part, by):
+            rest += [part.expression, part.this]
         else:
-            found.append(one)
-    return found
+            parts.append(part)
+    return parts
 
 
 def asked(node: exp.And | exp.Or) -> Sequence[exp.Expr]:
     """The parts of a chain as they are asked: those that cannot fail first."""
-    return sorted(conditions(node, type(node)), key=lambda one: not is_test(one))
+    return sorted(conditions(node, type(node)), key=lambda part: not is_test(part))
 
 
 def required(node: exp.Expr) -> Sequence[exp.Expr]:
     """What a condition requires, as it is asked, if all that matters is whether it is true."""
     parts, rest = list[exp.Expr](), [node]
     while rest:
-        one = rest.pop().unnest()
-        if isinstance(one, exp.Or):
-            one = factored(one)
-        inner = one.this.unnest() if isinstance(one, exp.Not) else None
-        if isinstance(one, exp.And):
-            rest += reversed(conditions(one))
+        condition = rest.pop().unnest()
+        if isinstance(condition, exp.Or):
+            condition = factored(condition)
+        inner = condition.this.unnest() if isinstance(condition, exp.Not) else None
+        if isinstance(condition, exp.And):
+            rest += reversed(conditions(condition))
         elif isinstance(inner, exp.Or):
             rest += [exp.Not(this=part) for part in reversed(conditions(inner, exp.Or))]
         elif isinstance(inner, exp.Not):
             rest.append(inner.this)
         else:
-            parts.append(one)
-    return sorted(parts, key=lambda one: not is_test(one))
+            parts.append(condition)
+    return sorted(parts, key=lambda part: not is_test(part))
 
 
 def factored(node: exp.Or) -> exp.Expr:
@@ -77,10 +77,10 @@ def factored(node: exp.Or) -> exp.Expr:
     unknown, too.
     """
     sides = [conditions(side) for side in conditions(node, exp.Or)]
-    common = [one for one in sides[0] if all(one in side for side in sides)]
+    common = [part for part in sides[0] if all(part in side for side in sides)]
     if not common:
         return node
-    rests = [[one for one in side if one not in common] for side in sides]
+    rests = [[part for part in side if part not in common] for side in sides]
     if any(rests):  # where a side requires nothing else, the others are read for their names
         others = (exp.and_(*rest, copy=False) if rest else exp.true() for rest in rests)
         common.append(exp.or_(*others, copy=False))
@@ -89,16 +89,16 @@ def factored(node: exp.Or) -> exp.Expr:
 
 def is_test(node: exp.Expr) -> bool:
     """Whether a condition compares columns and constants, and computes nothing that could fail."""
-    return all(isinstance(one, _TESTS) for one in node.walk())
+    return all(isinstance(part, _TESTS) for part in node.walk())
 
 
 def never_fails(node: exp.Expr) -> bool:
     """Whether an expression has a value whatever its columns hold: it may be computed early."""
-    for one in node.walk():
-        if not isinstance(one, _TOTAL):
+    for part in node.walk():
+        if not isinstance(part, _TOTAL):
             return False
-        by_pattern = isinstance(one, exp.Like | exp.ILike | exp.RegexpLike)
-        if by_pattern and not isinstance(one.expression, exp.Literal):
+        by_pattern = isinstance(part, exp.Like | exp.ILike | exp.RegexpLike)
+        if by_pattern and not isinstance(part.expression, exp.Literal):
             return False  # a pattern that is none
     return True
 
@@ -115,10 +115,10 @@ def implied(node: exp.Or, scope: Scope) -> list[exp.Expr]:
     sides = []
     for side in conditions(node, exp.Or):
         by_column: dict[exp.Expr, list[exp.Expr]] = {}
-        for one in filter(is_test, conditions(side)):
-            read = {scope.qualified(column) for column in one.find_all(exp.Column)}
+        for test in filter(is_test, conditions(side)):
+            read = {scope.qualified(column) for column in test.find_all(exp.Column)}
             if len(read) == 1:
-                by_column.setdefault(read.pop(), []).append(one)
+                by_column.setdefault(read.pop(), []).append(test)
         sides.append(by_column)
     common = [column for column in sides[0] if all(column in side for side in sides)]
     return [exp.or_(*(exp.and_(*side[column]) for side in sides)) for column in common]

@@ -28,8 +28,8 @@ def own(rule: Any) -> list[Any]:
     """The names of the table's own columns in a constraint, as nodes."""
     if isinstance(rule, exp.CheckColumnConstraint):
         columns = [*rule.find_all(exp.Column)]
-        fields = [one.args["table"] for one in columns if one.table]
-        return [*(one.this for one in columns), *fields]
+        fields = [column.args["table"] for column in columns if column.table]
+        return [*(column.this for column in columns), *fields]
     if isinstance(rule, exp.UniqueColumnConstraint):
         return list(rule.this.expressions) if isinstance(rule.this, exp.Schema) else []
     return list(rule.expressions) if isinstance(rule, exp.PrimaryKey | exp.ForeignKey) else []
@@ -37,46 +37,47 @@ def own(rule: Any) -> list[Any]:
 
 def references(node: exp.Expr) -> Iterator[tuple[exp.Reference, exp.Expr, list[Any]]]:
     """What a statement refers to: tables, and the columns that are named."""
-    for one in node.find_all(exp.Reference):
-        has_names = isinstance(one.this, exp.Schema)
+    for reference in node.find_all(exp.Reference):
+        has_names = isinstance(reference.this, exp.Schema)
         yield (
-            one,
-            one.this.this if has_names else one.this,
-            (one.this.expressions if has_names else []),
+            reference,
+            reference.this.this if has_names else reference.this,
+            (reference.this.expressions if has_names else []),
         )
 
 
 def named(schema: exp.Schema) -> list[Named]:
     """The constraints of a table that can be dropped, in the order they are written."""
-    found: list[Named] = []
+    constraints: list[Named] = []
     for part in schema.expressions:
         if isinstance(part, exp.ColumnDef):
-            for one in part.args.get("constraints") or ():
-                rule = one.args["kind"]
+            for constraint in part.args.get("constraints") or ():
+                rule = constraint.args["kind"]
                 columns = [part.name]
                 if isinstance(rule, exp.CheckColumnConstraint):
                     columns = list(dict.fromkeys(name.name for name in rule.find_all(exp.Column)))
-                _note(found, schema, one, rule, columns)
+                _note(constraints, schema, constraint, rule, columns)
         else:
             rule = part.expressions[0] if isinstance(part, exp.Constraint) else part
-            _note(found, schema, part, rule, list(dict.fromkeys(one.name for one in own(rule))))
-    return found
+            columns = list(dict.fromkeys(column.name for column in own(rule)))
+            _note(constraints, schema, part, rule, columns)
+    return constraints
 
 
-def about(schema: exp.Schema, one: Named) -> list[str]:
+def about(schema: exp.Schema, constraint: Named) -> list[str]:
     """The columns of a key or of a foreign key."""
-    if isinstance(one.node, exp.ColumnConstraint):
+    if isinstance(constraint.node, exp.ColumnConstraint):
         parts = [part for part in schema.expressions if isinstance(part, exp.ColumnDef)]
         return [
             part.name
             for part in parts
-            if any(one.node is there for there in part.args.get("constraints") or ())
+            if any(constraint.node is node for node in part.args.get("constraints") or ())
         ]
-    return [name.name for name in own(one.rule)]
+    return [name.name for name in own(constraint.rule)]
 
 
 def _note(
-    found: list[Named], schema: exp.Schema, node: exp.Expr, rule: exp.Expr, columns: list[str]
+    constraints: list[Named], schema: exp.Schema, node: exp.Expr, rule: exp.Expr, columns: list[str]
 ) -> None:
     kinds: dict[type, str] = {
         exp.PrimaryKey: "pkey",
@@ -93,23 +94,27 @@ def _note(
     if not name:
         of = [] if kind == "pkey" or (kind == "check" and len(columns) != 1) else columns
         plain = "_".join((schema.this.name, *of, kind))
-        taken = {one.name for one in found}
-        names = (plain, *(f"{plain}{number}" for number in range(1, len(found) + 1)))
-        name = next(one for one in names if one not in taken)
-    found.append(Named(name, node, rule))
+        taken = {constraint.name for constraint in constraints}
+        names = (plain, *(f"{plain}{number}" for number in range(1, len(constraints) + 1)))
+        name = next(candidate for candidate in names if candidate not in taken)
+    constraints.append(Named(name, node, rule))
 
 
 def without(schema: exp.Schema, gone: Named) -> None:
     """Take a constraint out; the columns of a primary key stay NOT NULL, as in PostgreSQL."""
-    kept = {one.name for one in own(gone.rule)} if isinstance(gone.rule, exp.PrimaryKey) else set()
+    kept = (
+        {column.name for column in own(gone.rule)}
+        if isinstance(gone.rule, exp.PrimaryKey)
+        else set()
+    )
     for part in schema.expressions:
         if isinstance(part, exp.ColumnDef):
             rules = part.args.get("constraints") or []
-            if any(one is gone.node for one in rules):
-                part.set("constraints", [one for one in rules if one is not gone.node])
+            if any(rule is gone.node for rule in rules):
+                part.set("constraints", [rule for rule in rules if rule is not gone.node])
                 if isinstance(gone.rule, exp.PrimaryKeyColumnConstraint):
                     kept.add(part.name)
-    schema.set("expressions", [one for one in schema.expressions if one is not gone.node])
+    schema.set("expressions", [part for part in schema.expressions if part is not gone.node])
     for part in schema.expressions:
         if isinstance(part, exp.ColumnDef) and part.name in kept:
             require(part)
@@ -118,7 +123,9 @@ def without(schema: exp.Schema, gone: Named) -> None:
 def require(column: exp.ColumnDef, *, nullable: bool = False) -> None:
     """Have a column NOT NULL, or without that."""
     rules = column.args.get("constraints") or []
-    others = [one for one in rules if not isinstance(one.args["kind"], exp.NotNullColumnConstraint)]
+    others = [
+        rule for rule in rules if not isinstance(rule.args["kind"], exp.NotNullColumnConstraint)
+    ]
     if not nullable:
         others.append(exp.ColumnConstraint(kind=exp.NotNullColumnConstraint()))
     column.set("constraints", others)
@@ -127,7 +134,9 @@ def require(column: exp.ColumnDef, *, nullable: bool = False) -> None:
 def default(column: exp.ColumnDef, value: exp.Expr | None) -> None:
     """Give a column another DEFAULT, or none."""
     rules = column.args.get("constraints") or []
-    others = [one for one in rules if not isinstance(one.args["kind"], exp.DefaultColumnConstraint)]
+    others = [
+        rule for rule in rules if not isinstance(rule.args["kind"], exp.DefaultColumnConstraint)
+    ]
     if value is not None:
         kind = exp.DefaultColumnConstraint(this=value.copy())
         others.append(exp.ColumnConstraint(kind=kind))
@@ -137,7 +146,7 @@ def default(column: exp.ColumnDef, value: exp.Expr | None) -> None:
 def renamed(nodes: Iterable[Any], name: str, to: exp.Expr) -> None:
     """Have the identifiers of a name, among some nodes, another one."""
     for node in nodes:
-        found = node if isinstance(node, exp.Identifier) else node.find(exp.Identifier)
-        if found is not None and found.name == name:
-            found.set("this", to.name)
-            found.set("quoted", bool(to.this.args.get("quoted")))
+        identifier = node if isinstance(node, exp.Identifier) else node.find(exp.Identifier)
+        if identifier is not None and identifier.name == name:
+            identifier.set("this", to.name)
+            identifier.set("quoted", bool(to.this.args.get("quoted")))

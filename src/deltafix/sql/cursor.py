@@ -31,7 +31,7 @@ def arrow_type(kind: SqlType) -> Any:
     if kind.element is not None:
         return pa.list_(arrow_type(kind.element))
     if kind.fields:
-        return pa.struct([(name, arrow_type(one)) for name, one in kind.fields])
+        return pa.struct([(name, arrow_type(field)) for name, field in kind.fields])
     if kind.is_decimal:
         return pa.decimal128(kind.digits, kind.scale)
     types = {
@@ -102,8 +102,8 @@ class Cursor(Tabular):
 
     def fetchone(self) -> tuple[SqlValue, ...] | None:
         """The next row, or None."""
-        found = self.fetchmany(1)
-        return found[0] if found else None
+        rows = self.fetchmany(1)
+        return rows[0] if rows else None
 
     def fetchmany(self, size: int | None = None) -> list[tuple[SqlValue, ...]]:
         """The next rows, `arraysize` of them if no size is given."""
@@ -133,7 +133,7 @@ class Cursor(Tabular):
     def __repr__(self) -> str:
         if self._rows is None:
             return f"<Cursor, {self.rowcount} rows changed>" if self.rowcount >= 0 else "<Cursor>"
-        names = ", ".join(one.name for one in self._columns)
+        names = ", ".join(column.name for column in self._columns)
         return f"<Cursor, {plural(len(self._rows), 'row')} of ({names})>"
 
     def _repr_html_(self) -> str:
@@ -142,7 +142,7 @@ class Cursor(Tabular):
             return f"<p>{escape(repr(self)[1:-1])}</p>"
         lines = ([cell(value) for value in row] for row in self._rows[:SHOWN])
         caption = plural(len(self._rows), "row")
-        names = [one.name for one in self._columns]
+        names = [column.name for column in self._columns]
         return html_table(caption, names, lines, len(self._rows) - SHOWN)
 
     def __iter__(self) -> Iterator[tuple[SqlValue, ...]]:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["computed"]
 
-_LENGTHS: Final = {unit: one // timedelta(microseconds=1) for unit, one in LENGTHS.items()}
+_LENGTHS: Final = {unit: length // timedelta(microseconds=1) for unit, length in LENGTHS.items()}
 _DAY: Final = _LENGTHS["DAY"]
 _PARTS: Final = ("YEAR", "QUARTER", "MONTH", "DAY")
 _YEAR_0: Final = 719_468
@@ -66,8 +66,8 @@ _Named = Callable[[_Number], _Number]
 def computed(formulas: Formulas, node: exp.Expr) -> tuple[Operand, Term] | None:
     """The column that a function is of, and its value where that is there; None for others."""
     extracts = isinstance(node, exp.Extract)
-    asked = node.expression if extracts else node.this
-    operand = formulas.leaf(asked) if isinstance(asked, exp.Column) else None
+    argument = node.expression if extracts else node.this
+    operand = formulas.leaf(argument) if isinstance(argument, exp.Column) else None
     if operand is None or operand.type not in (DATE, TIMESTAMP):
         return None
     part = node.this.name.upper() if extracts else node.key.upper()

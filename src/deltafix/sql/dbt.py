@@ -119,13 +119,13 @@ def open_project(target: str | Path, *, keys: bool = False) -> Project:
         DbtError: there is no manifest, it cannot be read, or its adapter's SQL is not known.
         MissingDependencyError: sqlglot is not installed: `pip install 'deltafix[sql]'`.
     """
-    place = Path(target)
-    place = place if (place / "manifest.json").is_file() else place / "target"
-    nowhere = f"run `dbt compile` first; neither {target} nor {place} has one"
-    manifest = _read(place / "manifest.json", nowhere)
+    folder = Path(target)
+    folder = folder if (folder / "manifest.json").is_file() else folder / "target"
+    nowhere = f"run `dbt compile` first; neither {target} nor {folder} has one"
+    manifest = _read(folder / "manifest.json", nowhere)
     catalog = {}
-    if (place / "catalog.json").is_file():
-        catalog = _read(place / "catalog.json", "")
+    if (folder / "catalog.json").is_file():
+        catalog = _read(folder / "catalog.json", "")
     adapter = str(_part(manifest, "metadata").get("adapter_type"))
     if adapter not in _DIALECTS:
         known = ", ".join(sorted(_DIALECTS))
@@ -134,42 +134,42 @@ def open_project(target: str | Path, *, keys: bool = False) -> Project:
     columns = {**_part(catalog, "nodes"), **_part(catalog, "sources")}
     db = open_connection(":memory:", _DIALECTS[adapter], {})
     try:
-        found = _Reading(db, nodes, columns, keys=keys).relations()
+        relations = _Reading(db, nodes, columns, keys=keys).relations()
     except BaseException:
         db.close()
         raise
     hooks = [node for node in _part(manifest, "nodes").values()
              if isinstance(node, dict) and node.get("resource_type") == "operation"]  # fmt: skip
     untaken = tuple(
-        f"{' '.join(map(str, one.get('tags') or ()))} is not run: {_short(one.get('raw_code'))}"
-        for one in hooks
+        f"{' '.join(map(str, hook.get('tags') or ()))} is not run: {_short(hook.get('raw_code'))}"
+        for hook in hooks
     )
-    return Project(db, found, place.absolute().parent, untaken)
+    return Project(db, relations, folder.absolute().parent, untaken)
 
 
 def _read(path: Path, way_out: str) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise DbtError(f"no {path.name}: {way_out}", value=str(path)) from None
     except (OSError, ValueError) as error:
         raise DbtError(f"cannot read {path}: {error}", value=str(path)) from None
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise DbtError(f"{path} is not one of dbt's", value=str(path))
-    return found
+    return content
 
 
-def _part(found: Any, name: str) -> dict[str, Any]:
-    part = found.get(name) if isinstance(found, dict) else None
+def _part(document: Any, name: str) -> dict[str, Any]:
+    part = document.get(name) if isinstance(document, dict) else None
     return part if isinstance(part, dict) else {}
 
 
 def _nodes(manifest: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Relations by dbt's identifiers; what is no relation (macros, exposures) is left out."""
-    found = {**_part(manifest, "sources"), **_part(manifest, "nodes")}
+    candidates = {**_part(manifest, "sources"), **_part(manifest, "nodes")}
     return {
         key: node
-        for key, node in found.items()
+        for key, node in candidates.items()
         if isinstance(node, dict)
         and node.get("resource_type") in _KINDS
         and _part(node, "config").get("materialized") != "ephemeral"
@@ -208,7 +208,7 @@ class _Reading:
             for key, node in nodes.items()
             if node["resource_type"] != "test"
         }
-        self._found: dict[str, Relation] = {}
+        self._relations: dict[str, Relation] = {}
 
     def _as_kept(self, name: str) -> str:
         """A name in quotes as the connection has it: where letters' case is none, in lower case."""
@@ -225,8 +225,8 @@ class _Reading:
         for number, key in enumerate(order):
             node = self._nodes[key]
             tell(f"{node['resource_type']} {node['name']}", number, len(order))
-            self._found[key] = self._made(key, node, needs[key])
-        return tuple(self._found.values())
+            self._relations[key] = self._relation(key, node, needs[key])
+        return tuple(self._relations.values())
 
     def _reads(self, node: Mapping[str, Any]) -> list[str]:
         """What a node reads; ephemeral models are in its text, and theirs are among its own."""
@@ -238,76 +238,77 @@ class _Reading:
         slow = _part(node, "config").get("fast") is False
         return "empty" if self._db.dialect == "duckdb" and not slow else "null"
 
-    def _made(self, key: str, node: dict[str, Any], reads: list[str]) -> Relation:
+    def _relation(self, key: str, node: dict[str, Any], reads: list[str]) -> Relation:
         kind = str(node["resource_type"])
         shown = str(node["name"])
         if kind == "source":
             shown = f"{node.get('source_name')}.{shown}"
         path = str(node.get("original_file_path") or "")
-        found = Relation(
+        relation = Relation(
             kind, self._names[key], shown, "maintained", "", path, _untaken(node),
             delimiter=str(_part(node, "config").get("delimiter") or ","), file=_file(node),
             nulls=self._nulls(node),
         )  # fmt: skip
         waits = [
-            one.shown
-            for one in (self._found[read] for read in reads)
-            if one.state in ("refused", "waits")
+            needed.shown
+            for needed in (self._relations[read] for read in reads)
+            if needed.state in ("refused", "waits")
         ]
         if waits:
-            return replace(found, state="waits", why=", ".join(waits))
+            return replace(relation, state="waits", why=", ".join(waits))
         try:
             if kind in ("source", "seed"):
                 self._table(key, node)
-                said = tuple(one.show() for one in self._keys.get(key, ()))
-                return replace(found, state="table", keys=said)
-            self._view(found, node, reads)
+                declared = tuple(test.show() for test in self._keys.get(key, ()))
+                return replace(relation, state="table", keys=declared)
+            self._view(relation, node, reads)
         except (SqlError, DbtError) as error:
-            return replace(found, state="refused", why=str(error))
-        return found
+            return replace(relation, state="refused", why=str(error))
+        return relation
 
     def _table(self, key: str, node: Mapping[str, Any]) -> None:
         types = {
-            name: str(one.get("type") or "")
-            for name, one in sorted(
+            name: str(column.get("type") or "")
+            for name, column in sorted(
                 _part(self._columns.get(key), "columns").items(),
                 key=lambda item: int(item[1].get("index") or 0),
             )
         }
         if not types:
-            said, given = _part(node, "columns"), _part(_part(node, "config"), "column_types")
+            documented = _part(node, "columns")
+            configured = _part(_part(node, "config"), "column_types")
             types = {
-                name: str(given.get(name) or _part(said, name).get("data_type") or "")
-                for name in dict.fromkeys([*said, *given])
+                name: str(configured.get(name) or _part(documented, name).get("data_type") or "")
+                for name in dict.fromkeys([*documented, *configured])
             }
         if not types or not all(types.values()):
             way_out = "run `dbt docs generate`, or give each a data_type"
             if _external(node):  # dbt's catalog has what is in the database
                 way_out = "dbt's catalog lists no file (external_location): give each a data_type"
-            untyped = [name for name, one in types.items() if not one]
+            untyped = [name for name, kind in types.items() if not kind]
             which = f", of {', '.join(untyped)} not the type" if untyped else ""
             raise DbtError(f"its columns are not known{which}: {way_out}")
         declared = self._keys.get(key, ())
-        never = {name for one in declared if not one.is_key for name in one.columns}
+        never = {name for test in declared if not test.is_key for name in test.columns}
         parts = [
             f"{self._quoted(name)} {kind}{' NOT NULL' if name in never else ''}"
             for name, kind in types.items()
         ]
-        parts += [one.show(self._quoted) for one in declared if one.is_key]
+        parts += [test.show(self._quoted) for test in declared if test.is_key]
         listed = ", ".join(parts)
         self._run(f"CREATE TABLE {self._quoted(self._names[key])} ({listed})", None)
 
-    def _view(self, found: Relation, node: Mapping[str, Any], reads: Sequence[str]) -> None:
-        if found.kind == "snapshot":
+    def _view(self, relation: Relation, node: Mapping[str, Any], reads: Sequence[str]) -> None:
+        if relation.kind == "snapshot":
             raise DbtError("a snapshot is what dbt saw when it ran, not a query over what is there")
         if node.get("language", "sql") != "sql":
             raise DbtError("a model in Python is no query")
         text = node.get("compiled_code")
         if not isinstance(text, str):
             raise DbtError("it is not compiled: run `dbt compile`")
-        path = str(node.get("compiled_path") or found.path)
-        begin = f"CREATE VIEW {self._quoted(found.name)} AS "
-        named = _Named(begin, text, self._places(text, found, path, reads))
+        path = str(node.get("compiled_path") or relation.path)
+        begin = f"CREATE VIEW {self._quoted(relation.name)} AS "
+        named = _Named(begin, text, self._spans(text, relation, path, reads))
         try:
             self._run(named.text, path)
         except SqlError as error:
@@ -322,25 +323,25 @@ class _Reading:
             return name
         return exp.to_identifier(name, quoted=True).sql(self._db.dialect)
 
-    def _places(
-        self, text: str, found: Relation, path: str, reads: Sequence[str]
+    def _spans(
+        self, text: str, relation: Relation, path: str, reads: Sequence[str]
     ) -> list[tuple[int, int, str]]:
         """Where a query names relations, and what the connection calls each, in their order."""
-        found_statements = list(statements(text, self._db.dialect, path, beside=("db", "catalog")))
-        if len(found_statements) != 1:
-            raise DbtError(f"its text is {len(found_statements)} statements, and not one query")
-        (statement,) = found_statements
+        parsed = list(statements(text, self._db.dialect, path, beside=("db", "catalog")))
+        if len(parsed) != 1:
+            raise DbtError(f"its text is {len(parsed)} statements, and not one query")
+        (statement,) = parsed
         sources = {
             str(self._nodes[key].get("relation_name") or ""): self._names[key]
             for key in reads
             if self._nodes[key]["resource_type"] == "source"
         }
-        places = []
+        spans = []
         for table in statement.node.find_all(exp.Table):
             parts = [part for part in table.parts if "start" in part.meta]
             written = (table.catalog, table.db, table.name)
             name = self._written.get(written) or self._written.get(("", *written[1:]))
-            if table.db and name == found.name:
+            if table.db and name == relation.name:
                 message = (
                     "it reads itself: compile it whole with `dbt compile --full-refresh`, "
                     "a maintained view needs no increments"
@@ -349,15 +350,15 @@ class _Reading:
             if table.db and name is not None and parts:
                 start = statement.start + min(part.meta["start"] for part in parts)
                 end = statement.start + max(part.meta["end"] for part in parts) + 1
-                places.append((start, end, self._quoted(name)))
+                spans.append((start, end, self._quoted(name)))
             elif not table.db:
-                places += self._outside(statement, table, sources)
-        return sorted(places)
+                spans += self._outside(statement, table, sources)
+        return sorted(spans)
 
     def _outside(
         self, statement: Statement, table: exp.Table, sources: Mapping[str, str]
     ) -> list[tuple[int, int, str]]:
-        """The place of a source that is a file: dbt writes `'sales.csv'` or `read_csv(...)`."""
+        """The span of a source that is a file: dbt writes `'sales.csv'` or `read_csv(...)`."""
         inside = [part.meta["start"] for part in table.this.walk() if "start" in part.meta]
         for written in sorted(sources, key=len, reverse=True):  # one may hold the name of another
             if not written or not inside:
@@ -375,12 +376,12 @@ class _Named:
     Errors are about the text as dbt compiled it.
     """
 
-    def __init__(self, begin: str, text: str, places: Sequence[tuple[int, int, str]]) -> None:
+    def __init__(self, begin: str, text: str, spans: Sequence[tuple[int, int, str]]) -> None:
         self._written = text
         self._ends: list[tuple[int, int]] = [(len(begin), 0)]
-        """Places of `text` up to which names were put in, and what stood there."""
+        """Offsets in `text` up to which names were put in, and what stood there."""
         parts, last, size = [begin], 0, len(begin)
-        for start, end, name in places:
+        for start, end, name in spans:
             parts += [text[last:start], name]
             size += start - last + len(name)
             last = end
@@ -388,20 +389,22 @@ class _Named:
         self.text = "".join([*parts, text[last:].rstrip().rstrip(";")])
 
     def as_written(self, error: SqlError) -> SqlError:
-        """The error with its places in the text as it was compiled."""
-        found = [
-            one if one.span is None else replace(one, span=self._span(one.span))
-            for one in error.diagnostics
+        """The error with its spans in the text as it was compiled."""
+        diagnostics = [
+            problem if problem.span is None else replace(problem, span=self._span(problem.span))
+            for problem in error.diagnostics
         ]
-        sources = {one.span.path: self._written for one in found if one.span is not None}
-        return type(error)(render_all(found, sources), found)
+        sources = {
+            problem.span.path: self._written for problem in diagnostics if problem.span is not None
+        }
+        return type(error)(render_all(diagnostics, sources), diagnostics)
 
     def _span(self, span: Span) -> Span:
-        return span_of(self._written, self._place(span.start), self._place(span.end), span.path)
+        return span_of(self._written, self._offset(span.start), self._offset(span.end), span.path)
 
-    def _place(self, place: int) -> int:
-        by, there = max((one for one in self._ends if one[0] <= place), default=(place, 0))
-        return min(there + place - by, len(self._written))
+    def _offset(self, offset: int) -> int:
+        by, written = max((end for end in self._ends if end[0] <= offset), default=(offset, 0))
+        return min(written + offset - by, len(self._written))
 
 
 def _external(node: Mapping[str, Any]) -> str:
@@ -438,16 +441,16 @@ class _Tested:
 
 def _tested(nodes: Mapping[str, dict[str, Any]]) -> dict[str, list[_Tested]]:
     """By source or seed, the tests of all of its rows of which one broken row fails a build."""
-    found: dict[str, list[_Tested]] = {}
+    tests: dict[str, list[_Tested]] = {}
     for node in nodes.values():
         about, config = _part(node, "test_metadata"), _part(node, "config")
-        given = _part(about, "kwargs")
+        arguments = _part(about, "kwargs")
         name = about.get("name")
         read = _part(node, "depends_on").get("nodes") or []
         if name in ("unique", "not_null"):
-            columns = (given.get("column_name"),)
+            columns = (arguments.get("column_name"),)
         elif name == "unique_combination_of_columns":
-            columns = tuple(given.get("combination_of_columns") or ())
+            columns = tuple(arguments.get("combination_of_columns") or ())
         else:
             continue
         plain = (
@@ -459,34 +462,34 @@ def _tested(nodes: Mapping[str, dict[str, Any]]) -> dict[str, list[_Tested]]:
         kinds = [nodes.get(key, {}).get("resource_type") for key in read]
         if not plain or kinds not in (["source"], ["seed"]) or not all(columns):
             continue
-        one = _Tested(tuple(map(str, columns)), name != "not_null")
-        if one not in found.setdefault(read[0], []):
-            found[read[0]].append(one)
-    return found
+        test = _Tested(tuple(map(str, columns)), name != "not_null")
+        if test not in tests.setdefault(read[0], []):
+            tests[read[0]].append(test)
+    return tests
 
 
 def _untaken(node: Mapping[str, Any]) -> tuple[str, ...]:
     """What dbt does for a relation that no view does, and what that means."""
     config = _part(node, "config")
-    said = []
+    notes = []
     for name in ("pre-hook", "post-hook"):
         hooks = config.get(name)
         for hook in hooks if isinstance(hooks, list) else ():
-            said.append(f"{name} is not run: {_short(_part({'hook': hook}, 'hook').get('sql'))}")
+            notes.append(f"{name} is not run: {_short(_part({'hook': hook}, 'hook').get('sql'))}")
     kind = config.get("materialized")
     if node.get("resource_type") == "model" and node.get("language", "sql") == "sql":
         if kind in ("incremental", "microbatch"):
-            said.append(
+            notes.append(
                 f"materialized as {kind}: kept as --full-refresh makes it, without rows that only "
                 "earlier runs saw"
             )
         elif kind not in (*_MATERIALIZED, None):
-            said.append(
+            notes.append(
                 f"materialized as {kind!r}, a macro whose work is not known: kept as a view"
             )
     if node.get("resource_type") == "seed" and config.get("quote_columns"):
-        said.append("quote_columns says nothing here: names are as the file has them")
-    return tuple(said)
+        notes.append("quote_columns says nothing here: names are as the file has them")
+    return tuple(notes)
 
 
 def _short(text: object) -> str:

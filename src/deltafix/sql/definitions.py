@@ -68,26 +68,26 @@ class Definitions(Editing):
         All at once, since it looks at every rule each time; where that fails one after another, so
         that the error is that of a statement, and those before it stand.
         """
-        made = list(self._made)
-        if not made:
+        statements = list(self._made)
+        if not statements:
             return
         try:
-            with self.mapped(made[0]):
+            with self.mapped(statements[0]):
                 self._engine()
             if not self._open:  # a transaction that changed no row that was there
                 self._last = []
         except Exception as error:
-            if len(made) > 1:
-                self._make_again(made, wrong)
+            if len(statements) > 1:
+                self._make_again(statements, wrong)
             elif wrong is None or not isinstance(error, SqlError):
                 raise
             else:
-                wrong(error, made[0].sql)
+                wrong(error, statements[0].sql)
 
-    def _make_again(self, made: Sequence[Statement], wrong: Wrong | None) -> None:
+    def _make_again(self, statements: Sequence[Statement], wrong: Wrong | None) -> None:
         """Run CREATEs one after another, each followed; what listened to one that fails is gone."""
         try:
-            for statement in made:
+            for statement in statements:
                 try:
                     self._create(statement, cast("exp.Create", statement.node))
                 except SqlError as refused:
@@ -122,22 +122,22 @@ class Definitions(Editing):
         statement.require_only(node, ("tables", "kind", "exists", "materialized", "restrict"))
         for table in node.args["tables"]:
             name = table.name
-            there = self.catalog.tables if node.args["kind"] == "TABLE" else self.catalog.views
-            if name not in there:
+            registry = self.catalog.tables if node.args["kind"] == "TABLE" else self.catalog.views
+            if name not in registry:
                 if node.args.get("exists"):
                     continue
-                raise statement.unknown(node.args["kind"].lower(), name, list(there), table)
+                raise statement.unknown(node.args["kind"].lower(), name, list(registry), table)
             readers = self.catalog.readers(name)
             if readers:
                 message = f"{name} is read by {', '.join(readers)}"
                 raise statement.wrong(message, table, f"DROP VIEW {readers[-1]} first")
-            tables = {one.relation.name for one, _ in self.catalog.referring(name)} - {name}
+            tables = {other.relation.name for other, _ in self.catalog.referring(name)} - {name}
             if tables:
                 message = f"{name} is referred to by {', '.join(sorted(tables))}"
                 raise statement.wrong(message, table, f"DROP TABLE {min(tables)} first")
             self._edits_first()
             before = self.catalog.copy()
-            del there[name], self.catalog.definitions[name]
+            del registry[name], self.catalog.definitions[name]
             self._stale = True
             try:
                 if self._db is not None:

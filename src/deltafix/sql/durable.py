@@ -43,8 +43,13 @@ def check(statement: Statement, dialect: str) -> None:
 def catalog_mark(catalog: Catalog) -> list[list[Any]]:
     """All definitions, in order."""
     return [
-        [one.sql, one.dialect, one.times, *([one.seen] if one.seen else ())]
-        for one in catalog.definitions.values()
+        [
+            definition.sql,
+            definition.dialect,
+            definition.times,
+            *([definition.seen] if definition.seen else ()),
+        ]
+        for definition in catalog.definitions.values()
     ]
 
 
@@ -53,21 +58,24 @@ def catalog_of(mark: Iterable[Sequence[Any]], now: Catalog) -> Catalog:
 
     Raises SqlError if this deltafix does not take a statement any more.
     """
-    made = [(one, read_statement(one)) for one in (Definition(*one) for one in mark)]
+    parsed = [
+        (definition, read_statement(definition))
+        for definition in (Definition(*fields) for fields in mark)
+    ]
     later = {
-        created(one.node).name: bare_table(one, one.node)  # type: ignore[arg-type]
-        for _, one in made
-        if str(one.node.args["kind"]).upper() == "TABLE"
+        created(statement.node).name: bare_table(statement, statement.node)  # type: ignore[arg-type]
+        for _, statement in parsed
+        if str(statement.node.args["kind"]).upper() == "TABLE"
     }
-    found = replace(now.copy(), tables={}, views={}, definitions={})
-    for one, statement in made:
+    catalog = replace(now.copy(), tables={}, views={}, definitions={})
+    for definition, statement in parsed:
         name = created(statement.node).name
-        if name in now.views and now.definitions[name] == one:
-            found.views[name], found.definitions[name] = now.views[name], one
+        if name in now.views and now.definitions[name] == definition:
+            catalog.views[name], catalog.definitions[name] = now.views[name], definition
             continue
-        found.times[name] = one.times
-        found.define(statement, one.dialect, seen=one.seen, later=later)
-    return found
+        catalog.times[name] = definition.times
+        catalog.define(statement, definition.dialect, seen=definition.seen, later=later)
+    return catalog
 
 
 def read_statement(definition: Definition) -> Statement:
@@ -103,8 +111,8 @@ def written(waiting: Mapping[str, Iterable[tuple[int, Row]]]) -> dict[str, list[
 
 def left(marks: Mapping[str, Any]) -> list[str]:
     """The marks of a transaction that did not end, in the order in which they are undone."""
-    found = [name for name in marks if name.startswith(UNDO)]
-    return sorted(found, key=lambda name: -int(name.removeprefix(UNDO)))
+    names = [name for name in marks if name.startswith(UNDO)]
+    return sorted(names, key=lambda name: -int(name.removeprefix(UNDO)))
 
 
 def take_back(db: Any, mark: str) -> None:

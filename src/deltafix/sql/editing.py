@@ -54,34 +54,34 @@ class Editing(Transactions):
     def _make_all(
         self, statement: Statement, edits: tuple[Edit | CodedEdit, ...], *, whole: bool
     ) -> int:
-        count = sum(one.size for one in edits)
+        count = sum(edit.size for edit in edits)
         by_row = list[Edit]()
-        for one in edits:
-            if isinstance(one, Edit) and isinstance(one.added, list):
-                by_row.append(one)
+        for edit in edits:
+            if isinstance(edit, Edit) and isinstance(edit.added, list):
+                by_row.append(edit)
                 continue
-            coded = one if isinstance(one, CodedEdit) else self.in_codes(one)
+            coded = edit if isinstance(edit, CodedEdit) else self.in_codes(edit)
             if len(edits) == 1 and self._take(coded):
                 return count
             by_row.append(coded.by_row_again())  # which names a row
-        said = {one.table.relation.name for one in by_row if whole}
-        made, doing = [*by_row], by_row[0]
+        replaced = {edit.table.relation.name for edit in by_row if whole}
+        causes, current = [*by_row], by_row[0]
         try:
-            for doing in by_row:
-                self._make(statement, doing)
+            for current in by_row:
+                self._make(statement, current)
             chains = [0] * len(by_row)  # how many edits of keys in a row each is the end of
-            for cause, chain in zip(made, chains, strict=True):  # which grow
+            for cause, chain in zip(causes, chains, strict=True):  # which grow
                 require_end(statement, cause, chain)
-                for doing in actions(self, statement, cause, made):
-                    if doing.table.relation.name in said:
+                for current in actions(self, statement, cause, causes):
+                    if current.table.relation.name in replaced:
                         continue
-                    self._make(statement, checked(statement, doing))
-                    made.append(doing)
-                    chains.append(chain + 1 if doing.replaced else 0)
-            for doing in net(made):
-                require_references(self, statement, doing)
+                    self._make(statement, checked(statement, current))
+                    causes.append(current)
+                    chains.append(chain + 1 if current.replaced else 0)
+            for current in net(causes):
+                require_references(self, statement, current)
         except SqlIntegrityError as error:
-            name_rows(error, doing, by_row)
+            name_rows(error, current, by_row)
             raise
         return count
 
@@ -126,19 +126,22 @@ class Editing(Transactions):
     def _take(self, edit: CodedEdit, *, alone: bool = False) -> bool:
         if any(map(self._pending.waits, self._concerned(edit))):
             self._settle_edits()
-        made = [edit] if alone else following(self._engine(), self.catalog, edit)
-        for one in made or ():
-            self._pending.add_coded(one)
-            self._journal.append(one)
-        return made is not None
+        edits = [edit] if alone else following(self._engine(), self.catalog, edit)
+        for step in edits or ():
+            self._pending.add_coded(step)
+            self._journal.append(step)
+        return edits is not None
 
     def _concerned(self, edit: CodedEdit) -> set[str]:
         """The tables that what follows from an edit may edit, and those that these refer to."""
-        tables, found = self.catalog.tables, [edit.table.relation.name]
-        for name in found if len(edit.removed) else ():  # which grows
+        tables, concerned = self.catalog.tables, [edit.table.relation.name]
+        for name in concerned if len(edit.removed) else ():  # which grows
             others = (table.relation.name for table, _ in self.catalog.referring(name))
-            found += [other for other in dict.fromkeys(others) if other not in found]
-        return {*found, *(one.table for name in found for one in tables[name].foreign)}
+            concerned += [other for other in dict.fromkeys(others) if other not in concerned]
+        return {
+            *concerned,
+            *(foreign.table for name in concerned for foreign in tables[name].foreign),
+        }
 
     def rows_with(
         self, table: Table, key: Key, values: Iterable[tuple[Any, ...]]
@@ -149,43 +152,43 @@ class Editing(Transactions):
         """
         if self._pending.in_codes(table.relation.name):
             self._settle_edits()
-        edited, found, asked = self._pending.keyed(table, key), dict[tuple[Any, ...], Row](), []
+        edited, rows, missing = self._pending.keyed(table, key), dict[tuple[Any, ...], Row](), []
         for value in values:
             if value not in edited:
-                asked.append(value)
+                missing.append(value)
             elif (row := edited[value]) is not None and None not in value:
-                found[value] = row
+                rows[value] = row
         name = table.relation.name
         is_there = self._db is not None and name in self._known.tables
-        if asked and is_there and self._engine().count(name):
-            sure = (value for value in asked if None not in value)
-            names = [table.relation.columns[place].name for place in key.places]
-            found.update((key.of(row), row) for row in self._engine().semijoin(name, names, sure))
-        return found
+        if missing and is_there and self._engine().count(name):
+            sure = (value for value in missing if None not in value)
+            names = [table.relation.columns[position].name for position in key.positions]
+            rows.update((key.of(row), row) for row in self._engine().semijoin(name, names, sure))
+        return rows
 
     def rows_at(
-        self, table: Table, places: Sequence[int], values: Collection[tuple[Any, ...]]
+        self, table: Table, positions: Sequence[int], values: Collection[tuple[Any, ...]]
     ) -> list[Row]:
-        """The rows that have one of these values at some places; edits that wait are included.
+        """The rows that have one of these values at some positions; edits that wait are included.
 
-        O(values + rows found) where the places are a key's, of this table or of one that it refers
-        to; or one pass over the table where they are many.
+        O(values + rows found) where the positions are a key's, of this table or of one that it
+        refers to; or one pass over the table where they are many.
         """
         name = table.relation.name
         waiting = self._pending.few(name)
         if waiting is None:
             self._settle_edits()
             waiting = {}
-        found: list[Row] = []
+        rows: list[Row] = []
         if self._db is not None and name in self._known.tables:
-            names = [table.relation.columns[place].name for place in places]
-            found = self._engine().semijoin(name, names, values)
+            names = [table.relation.columns[position].name for position in positions]
+            rows = self._engine().semijoin(name, names, values)
         if waiting:
-            found = [row for row in found if row not in waiting]
+            rows = [row for row in rows if row not in waiting]
             for row, sign in waiting.items():
-                if sign > 0 and tuple([row[place] for place in places]) in values:
-                    found.append(row)
-        return found
+                if sign > 0 and tuple([row[position] for position in positions]) in values:
+                    rows.append(row)
+        return rows
 
     def rows_of(self, name: str) -> list[Row]:
         """The engine's rows of a table or view, as they are for the next statement."""
@@ -200,7 +203,7 @@ class Editing(Transactions):
     def rows_in_codes(self, table: Table, key: Key, values: Words) -> CodedRows:
         """The rows that have these values of a key, one of which is no row's twice, as codes."""
         self._settle_edits()
-        return rows_with(self._engine(), {}, table.relation.name, key.places, values)
+        return rows_with(self._engine(), {}, table.relation.name, key.positions, values)
 
     def recoded(self, rows: CodedRows) -> CodedRows:
         """Rows of another database in the codes of the engine."""
@@ -216,20 +219,20 @@ class Editing(Transactions):
         self._settle_edits()
         tx.copy(name, self._engine())
 
-    def rows_like(self, found: Relation, fixed: Mapping[int, Any]) -> Iterable[Row]:
+    def rows_like(self, relation: Relation, fixed: Mapping[int, Any]) -> Iterable[Row]:
         """The engine's rows with these values, in order: by a key in O(1), else by a pattern."""
-        rows = self.lookup(found, fixed)
+        rows = self.lookup(relation, fixed)
         return rows.in_order() if isinstance(rows, CodedRows) else rows
 
-    def lookup(self, found: Relation, fixed: Mapping[int, Any]) -> Iterable[Row] | CodedRows:
+    def lookup(self, relation: Relation, fixed: Mapping[int, Any]) -> Iterable[Row] | CodedRows:
         """The same; what a pattern finds as codes, in no order."""
-        table = self.catalog.tables.get(found.name)
+        table = self.catalog.tables.get(relation.name)
         for key in table.keys if table is not None else ():
             # Rows without a value are of no key, and many may be.
-            if table is not None and all(fixed.get(place) is not None for place in key.places):
-                return self.rows_with(table, key, [tuple(fixed[n] for n in key.places)]).values()
+            if table is not None and all(fixed.get(at) is not None for at in key.positions):
+                return self.rows_with(table, key, [tuple(fixed[n] for n in key.positions)]).values()
         self._settle_edits()
         if not fixed:
-            return self._engine().coded(found.name)
-        pattern = [fixed.get(place, ...) for place in range(len(found.all_columns))]
-        return self._engine().coded_like(found.name, pattern)
+            return self._engine().coded(relation.name)
+        pattern = [fixed.get(position, ...) for position in range(len(relation.all_columns))]
+        return self._engine().coded_like(relation.name, pattern)

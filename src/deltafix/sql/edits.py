@@ -25,10 +25,10 @@ from deltafix.sql.parameters import kind_of, literal_of
 from deltafix.sql.rows import CodedEdit, Edit, Other, checked, encoded, inserted
 from deltafix.sql.scalar import Scalars, over
 from deltafix.sql.scans import Columns
-from deltafix.sql.setting import computed, set_places, sound, to_insert, where_of
+from deltafix.sql.setting import computed, set_positions, sound, to_insert, where_of
 from deltafix.sql.tables import ForeignKey, Table
 from deltafix.sql.text import Statement, cells_of, exp
-from deltafix.sql.types import NULL, Column, SqlType, SqlValue, decode_rows, told_row
+from deltafix.sql.types import NULL, Column, SqlType, SqlValue, decode_rows, row_as_sql
 from deltafix.sql.upserts import Upsert, conflict_of
 from deltafix.sql.vectors import ByValueError
 
@@ -71,13 +71,13 @@ def edit_of(connection: Connection, statement: Statement) -> Edit | CodedEdit:
 def edited_table(connection: Connection, statement: Statement, node: exp.Expr) -> Table:
     """The table that a statement edits. Raises SqlProgrammingError."""
     name = node.name
-    found = connection.catalog.tables.get(name)
-    if found is None:
+    table = connection.catalog.tables.get(name)
+    if table is None:
         if name in connection.catalog.views:
             message = f"{name} is a view: its rows follow from its query"
             raise statement.wrong(message, node, "change the tables it reads")
         raise statement.unknown("table", name, list(connection.catalog.tables), node)
-    return found
+    return table
 
 
 def many(connection: Connection, statement: Statement, rows: Sequence[Any]) -> CodedEdit | None:
@@ -101,23 +101,23 @@ def many(connection: Connection, statement: Statement, rows: Sequence[Any]) -> C
         return None
     conflict = conflict_of(statement, node, table, wanted)
     try:
-        given = connection.in_codes(inserted(statement, table, wanted, rows))
+        edit = connection.in_codes(inserted(statement, table, wanted, rows))
     except SqlError:
         return None
-    if any(one.table == table.relation.name and _refers_ahead(given, one) for one in table.foreign):
+    if any(key.table == table.relation.name and _refers_ahead(edit, key) for key in table.foreign):
         return None
     if conflict is None:
-        return given
-    return Upsert.of(statement, table, conflict).in_codes(connection, given)
+        return edit
+    return Upsert.of(statement, table, conflict).in_codes(connection, edit)
 
 
-def _refers_ahead(edit: CodedEdit, one: ForeignKey) -> bool:
+def _refers_ahead(edit: CodedEdit, foreign: ForeignKey) -> bool:
     """Whether a row refers to one behind it, which is not there yet when it is inserted."""
     codes = edit.added.codes
-    referring, keys = codes[:, list(one.places)], codes[:, list(one.key.places)]
-    places = places_among(referring, keys)
-    places[(referring == NIL).any(axis=1)] = -1
-    return bool((places > np.arange(len(codes))).any())
+    referring, keys = codes[:, list(foreign.positions)], codes[:, list(foreign.key.positions)]
+    targets = places_among(referring, keys)
+    targets[(referring == NIL).any(axis=1)] = -1
+    return bool((targets > np.arange(len(codes))).any())
 
 
 def _target(
@@ -131,14 +131,14 @@ def _target(
     table = edited_table(connection, statement, into)
     columns = table.relation.columns
     names = [column.name for column in columns]
-    wanted = [one.name for one in target.expressions] if named else names
-    for place, (name, one) in enumerate(
+    wanted = [identifier.name for identifier in target.expressions] if named else names
+    for index, (name, identifier) in enumerate(
         zip(wanted, target.expressions if named else (), strict=False)
     ):
         if name not in names:
-            raise statement.unknown("column", name, names, one)
-        if name in wanted[:place]:
-            raise statement.wrong(f"column {name!r} is given twice", one, "give it once")
+            raise statement.unknown("column", name, names, identifier)
+        if name in wanted[:index]:
+            raise statement.wrong(f"column {name!r} is given twice", identifier, "give it once")
     return table, wanted
 
 
@@ -171,22 +171,22 @@ def _of_query(
     """INSERT ... SELECT."""
     conflict = conflict_of(statement, node, table, wanted)
     upserted = None if conflict is None else Upsert.of(statement, table, conflict)
-    cells = [cell for cell in table.cells(wanted) if cell.place is not None]
-    columns = [cell.column for cell in sorted(cells, key=lambda cell: cell.place or 0)]
+    cells = [cell for cell in table.cells(wanted) if cell.position is not None]
+    columns = [cell.column for cell in sorted(cells, key=lambda cell: cell.position or 0)]
 
     def edit_(connection: Connection, statement: Statement) -> Edit | CodedEdit:
-        def by_row(found: reading.Result | None = None) -> Edit:
-            found = found or reading.select(connection, statement, query)
-            return inserted(statement, table, wanted, found.rows)
+        def by_row(result: reading.Result | None = None) -> Edit:
+            result = result or reading.select(connection, statement, query)
+            return inserted(statement, table, wanted, result.rows)
 
-        found = reading.coded(connection, statement, query, columns)
+        result = reading.coded(connection, statement, query, columns)
         edit: Edit | CodedEdit | None = None
-        if isinstance(found, Columns):
-            added = to_insert(connection, table, wanted, found)
+        if isinstance(result, Columns):
+            added = to_insert(connection, table, wanted, result)
             if added is not None:
                 edit = sound(CodedEdit(table, added.nothing, added, 0, by_row))
         if edit is None:
-            edit = by_row(found if isinstance(found, reading.Result) else None)
+            edit = by_row(result if isinstance(result, reading.Result) else None)
         return edit if upserted is None else upserted.edit(connection, statement, edit)
 
     return _Plan(table, edit_)
@@ -203,14 +203,14 @@ def _by_name(
         raise statement.refused("BY NAME beside this", node, way_out)
 
     def edit(connection: Connection, statement: Statement) -> Edit:
-        found = reading.select(connection, statement, query)
-        wanted = [column.name for column in found.columns]
-        for place, name in enumerate(wanted):
+        result = reading.select(connection, statement, query)
+        wanted = [column.name for column in result.columns]
+        for index, name in enumerate(wanted):
             if name not in names:
                 raise statement.unknown("column", name, names, query)
-            if name in wanted[:place]:
+            if name in wanted[:index]:
                 raise statement.wrong(f"column {name!r} is given twice", query, "give it once")
-        return inserted(statement, table, wanted, found.rows)
+        return inserted(statement, table, wanted, result.rows)
 
     return _Plan(table, edit)
 
@@ -219,16 +219,18 @@ def returned(statement: Statement, edit: Edit, node: exp.Expr) -> reading.Result
     """RETURNING: what it shows of the rows added, or of those removed where none are."""
     relation = edit.table.relation
     scalars = over(statement, (relation.name, relation.columns))
-    shown: list[tuple[str, Scalar]] = []
+    outputs: list[tuple[str, Scalar]] = []
     scope = reading.scope_of(statement, relation.name, relation)
-    for name, one in reading.spelled(scope, node.expressions):
-        shown.append((name, scalars.compile(one)))
+    for name, expression in reading.spelled(scope, node.expressions):
+        outputs.append((name, scalars.compile(expression)))
     changed = edit.removed if isinstance(node.parent, exp.Delete) else edit.added
     rows = decode_rows(changed, relation.columns)
-    columns = tuple(Column(name, one.type, one.nullable) for name, one in shown)
-    computes = [one.compute for _, one in shown]
-    made = [tuple([computed(statement, one, row) for one in computes]) for row in rows]
-    return reading.Result(columns, made)
+    columns = tuple(Column(name, scalar.type, scalar.nullable) for name, scalar in outputs)
+    computes = [scalar.compute for _, scalar in outputs]
+    computed_rows = [
+        tuple([computed(statement, compute, row) for compute in computes]) for row in rows
+    ]
+    return reading.Result(columns, computed_rows)
 
 
 def _cells(
@@ -238,40 +240,40 @@ def _cells(
     table: list[list[tuple[exp.Expr, Given, Compute | None]]] = []
     for cells in cells_of(values):
         table.append([])
-        for place, cell in enumerate(cells):
+        for position, cell in enumerate(cells):
             if isinstance(cell.meta.get("column", cell), exp.Column):
                 message = f"{cell.sql()} is a name, not a value"
                 way_out = "write text in single quotes: 'text'"
                 raise statement.wrong(message, cell, way_out)
             given = Given.at(cell)
-            kind = columns[place].type if place < len(columns) else NULL
+            kind = columns[position].type if position < len(columns) else NULL
             compute = _value(statement, cell, kind) if given is None else None
             table[-1].append((cell, given or Given(), compute))
 
     ways: dict[tuple[int, int, SqlType], Compute] = {}
 
     def rows(_: Connection, statement: Statement) -> tuple[list[list[SqlValue]], Other]:
-        def other(number: int, place: int, value: SqlValue) -> tuple[SqlValue, exp.Expr]:
-            cell, _, compute = table[number][place]
+        def other(number: int, position: int, value: SqlValue) -> tuple[SqlValue, exp.Expr]:
+            cell, _, compute = table[number][position]
             if compute is None and value is not None:
                 kind = kind_of(value)
-                way = None if kind is None else ways.get((number, place, kind))
+                way = None if kind is None else ways.get((number, position, kind))
                 if way is None:
                     node = cell if kind is not None else literal_of(statement, value, cell)
-                    way = _value(statement, node, columns[place].type)
+                    way = _value(statement, node, columns[position].type)
                     if kind is not None:
-                        ways[number, place, kind] = way
+                        ways[number, position, kind] = way
                 value = computed(statement, way, (), cell)
             return value, cell
 
-        found = [
+        value_rows = [
             [
                 computed(statement, compute, (), cell) if compute else given.value
                 for cell, given, compute in cells
             ]
             for cells in table
         ]
-        return found, other
+        return value_rows, other
 
     return rows
 
@@ -288,11 +290,11 @@ def _delete(connection: Connection, statement: Statement, node: exp.Delete) -> _
     rows = reading.matcher(connection, statement, node.this, where_of(node), beside=beside)
 
     def edit(connection: Connection, statement: Statement) -> Edit | CodedEdit:
-        found = rows(connection, statement)
-        if isinstance(found, list):
-            return Edit(table, [row for row, _ in found], [])
-        there = found.rows
-        return CodedEdit(table, there, there.nothing, 0, lambda: Edit(table, there.in_order(), []))
+        matches = rows(connection, statement)
+        if isinstance(matches, list):
+            return Edit(table, [row for row, _ in matches], [])
+        gone = matches.rows
+        return CodedEdit(table, gone, gone.nothing, 0, lambda: Edit(table, gone.in_order(), []))
 
     return _Plan(table, edit)
 
@@ -305,23 +307,24 @@ def truncate(
     As in PostgreSQL, a table that another one refers to is not emptied alone, whatever rows there
     are, and ON DELETE does not act: who refers goes, too. O(rows).
     """
-    found, asked = dict[str, Table](), dict[str, exp.Expr]()
-    for one in node.expressions:
-        statement.require_only(one, ("this",))
-        found[one.name], asked[one.name] = edited_table(connection, statement, one), one
-    waiting = [*found]
+    tables, nodes = dict[str, Table](), dict[str, exp.Expr]()
+    for reference in node.expressions:
+        statement.require_only(reference, ("this",))
+        tables[reference.name] = edited_table(connection, statement, reference)
+        nodes[reference.name] = reference
+    waiting = [*tables]
     for name in waiting:  # which grows
         for table, _ in connection.catalog.referring(name):
             other = table.relation.name
-            if other in found:
+            if other in tables:
                 continue
             if node.args.get("option") != "CASCADE":
-                way_out = f"write TRUNCATE {', '.join((*found, other))}, or CASCADE behind it"
-                raise statement.wrong(f"{other} refers to {name}", asked[name], way_out)
-            found[other] = table
+                way_out = f"write TRUNCATE {', '.join((*tables, other))}, or CASCADE behind it"
+                raise statement.wrong(f"{other} refers to {name}", nodes[name], way_out)
+            tables[other] = table
             waiting.append(other)
-    rows = {name: connection.coded(name) for name in found}
-    return [CodedEdit(found[name], one, one.nothing) for name, one in rows.items()]
+    rows = {name: connection.coded(name) for name in tables}
+    return [CodedEdit(tables[name], coded, coded.nothing) for name, coded in rows.items()]
 
 
 def _update(connection: Connection, statement: Statement, node: exp.Update) -> _Plan:
@@ -331,33 +334,36 @@ def _update(connection: Connection, statement: Statement, node: exp.Update) -> _
     columns = table.relation.columns
     if not node.expressions:
         raise statement.wrong("UPDATE of no column", node, "write SET column = value")
-    places = list(set_places(statement, node, node.this.alias_or_name, columns))
-    kinds = [columns[place].type for place in places]
-    values = [typed(one.expression, k) for one, k in zip(node.expressions, kinds, strict=True)]
+    positions = list(set_positions(statement, node, node.this.alias_or_name, columns))
+    kinds = [columns[position].type for position in positions]
+    values = [
+        typed(assignment.expression, k)
+        for assignment, k in zip(node.expressions, kinds, strict=True)
+    ]
     source = node.args.get("from_")
     beside = () if source is None else (source.this,)
     rows = reading.matcher(connection, statement, node.this, where_of(node), values, beside=beside)
 
     def edit(connection: Connection, statement: Statement) -> Edit | CodedEdit:
-        found = rows(connection, statement)
-        if isinstance(found, list):
-            return by_row(statement, found)
-        coded = _changed(table, places, found)
+        matches = rows(connection, statement)
+        if isinstance(matches, list):
+            return by_row(statement, matches)
+        coded = _changed(table, positions, matches)
         if coded is None:
-            return by_row(statement, found.by_row())
-        return coded._replace(again=lambda: by_row(statement, found.by_row()))
+            return by_row(statement, matches.by_row())
+        return coded._replace(again=lambda: by_row(statement, matches.by_row()))
 
     def by_row(statement: Statement, pairs: reading.Pairs) -> Edit:
         removed, added = [], []
         if len({row for row, _ in pairs}) < len(pairs):
             twice = next(row for row, n in Counter(row for row, _ in pairs).items() if n > 1)
-            shown = told_row(*decode_rows([twice], columns))
+            shown = row_as_sql(*decode_rows([twice], columns))
             message = f"rows of FROM would change one row of the table to different ones: {shown}"
             raise statement.integrity(message, "let each row meet one row of FROM, or SET MAX(...)")
         for row, values in pairs:
             changed = list(row)
-            for place, value in zip(places, values, strict=True):
-                changed[place] = encoded(statement, columns[place], value)
+            for position, value in zip(positions, values, strict=True):
+                changed[position] = encoded(statement, columns[position], value)
             removed.append(row)
             added.append(tuple(changed))
         return checked(statement, Edit(table, removed, added, added))
@@ -365,19 +371,19 @@ def _update(connection: Connection, statement: Statement, node: exp.Update) -> _
     return _Plan(table, edit)
 
 
-def _changed(table: Table, places: Sequence[int], found: reading.Many) -> CodedEdit | None:
+def _changed(table: Table, positions: Sequence[int], matches: reading.Many) -> CodedEdit | None:
     """Rows of which some columns become others, as codes; None if one is to be looked at."""
-    rows = found.rows
+    rows = matches.rows
     (numbers,) = numbered(rows.codes)
     if len(np.unique(numbers)) < len(rows):
         return None
     try:
-        given = found.assigned([table.relation.columns[place] for place in places])
+        assigned = matches.assigned([table.relation.columns[position] for position in positions])
     except ByValueError:
         return None
     codes = rows.codes.copy()
-    for place, one in zip(places, given, strict=True):
-        codes[:, place] = one
+    for position, column in zip(positions, assigned, strict=True):
+        codes[:, position] = column
     return sound(CodedEdit(table, rows, CodedRows(rows.schema, codes, rows.tables), len(rows)))
 
 

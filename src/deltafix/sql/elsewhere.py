@@ -45,7 +45,7 @@ def instead_of(words: Sequence[str]) -> tuple[str, str] | None:
     """By the words that a statement begins with: those that say what it is, and what to do."""
     upper = tuple(word.upper() for word in words)
     for size in range(1, 4):
-        found = _INSTEAD.get(upper[:size])
-        if found is not None:
-            return " ".join(upper[:size]), found
+        instead = _INSTEAD.get(upper[:size])
+        if instead is not None:
+            return " ".join(upper[:size]), instead
     return None

@@ -53,17 +53,17 @@ def path_of(builder: Builder, side: int, part: Rows) -> Operand:
 
 
 def watched_path_of(
-    builder: Builder, side: int, part: Rows, relation: Relation, *, places: Sequence[int], name: str
+    builder: Builder, side: int, part: Rows, relation: Relation, *, positions: Sequence[int], name: str
 ) -> Operand:
     """The same, for a recursion that is not bounded: computing it raises where it does not end.
 
-    `places` are the columns that decide its next steps. A path is a count of its steps, the place
-    at the last power of two among them, the last places, and the digest.
+    `positions` are the columns that decide its next steps. A path is a count of its steps, the position
+    at the last power of two among them, the last positions, and the digest.
     """
     key = _key(part)
     before = _recurring(part, relation)
-    where = [part.outputs[place][1] for place in places]
-    names = [relation.columns[place].name for place in places]
+    where = [part.outputs[position][1] for position in positions]
+    names = [relation.columns[position].name for position in positions]
     size = len(where)
 
     def compute(row: Sequence[Any]) -> str:
@@ -97,12 +97,16 @@ def require_recurring(
 
 def _recurring(part: Rows, relation: Relation) -> Atom | None:
     """What a step reads of the recursion; None of a side to begin with."""
-    atoms = (one for one in part.body if isinstance(one, Atom) and one.relation == relation.name)
+    atoms = (
+        formula
+        for formula in part.body
+        if isinstance(formula, Atom) and formula.relation == relation.name
+    )
     return next(atoms, None)
 
 
 def _key(part: Rows) -> list[Operand]:
-    return [one for _, one in part.outputs] if part.identity is None else part.identity
+    return [operand for _, operand in part.outputs] if part.identity is None else part.identity
 
 
 def _digest(values: Sequence[Any], size: int) -> str:
@@ -142,7 +146,7 @@ def deciding(steps: Sequence[exp.Expr], name: str, names: Sequence[str]) -> set[
     while True:
         read = set[str]()
         for select in selects:
-            shown = {id(select.expressions[place]) for place in idle}
+            shown = {id(select.expressions[position]) for position in idle}
             nodes = select.walk(prune=lambda node, shown=shown: id(node) in shown)
             read |= {
                 node.name
@@ -150,9 +154,9 @@ def deciding(steps: Sequence[exp.Expr], name: str, names: Sequence[str]) -> set[
                 if isinstance(node, exp.Column) and id(node) not in shown
             }
         still = {
-            place
-            for place in idle
-            if read.isdisjoint({names[place], *(one.expressions[place].alias for one in selects)})
+            position
+            for position in idle
+            if read.isdisjoint({names[position], *(select.expressions[position].alias for select in selects)})
         }
         if still == idle:
             return every - idle
@@ -188,15 +192,15 @@ def _rising(builder: Builder, step: exp.Expr, name: str, names: Sequence[str]) -
         raise builder.refused("this step of a recursion by UNION ALL", step, way_out)
     alias = reads[0].alias_or_name
     bounds = set(_bounded(select, alias))
-    found = set()
-    for place, shown in enumerate(select.expressions):
+    rising = set()
+    for position, shown in enumerate(select.expressions):
         node = shown.unalias()
-        if isinstance(node, exp.Add) and place < len(names):
+        if isinstance(node, exp.Add) and position < len(names):
             more = constant(node.expression)
             rises = more is not None and more.type.is_integer and more.compute(None) > 0
-            if rises and _is(node.this, alias, names[place]) and names[place] in bounds:
-                found.add(place)
-    return found
+            if rises and _is(node.this, alias, names[position]) and names[position] in bounds:
+                rising.add(position)
+    return rising
 
 
 def _is(node: exp.Expr, alias: str, name: str) -> bool:

@@ -30,7 +30,7 @@ from deltafix.facts.values import plain_text, shown
 from deltafix.sql.casts import cast, written_so
 from deltafix.sql.cursor import arrow_type
 from deltafix.sql.logical import SqlLogical, python_value
-from deltafix.sql.types import BLOB, TEXT, Column, SqlType, told_row
+from deltafix.sql.types import BLOB, TEXT, Column, SqlType, row_as_sql
 
 if TYPE_CHECKING:
     from deltafix.sql.connection import Connection
@@ -40,12 +40,12 @@ __all__ = ["Nulls", "read_table", "replace_from", "table_file", "take_in", "writ
 
 def table_file(folder: Path, name: str) -> Path | None:
     """The file of a table in a folder, if there is one. Raises SourceError where there are two."""
-    there = [path for kind in _KINDS if (path := folder / f"{name}.{kind}").is_file()]
-    if len(there) > 1:
-        shown = " and ".join(path.name for path in there)
+    paths = [path for kind in _KINDS if (path := folder / f"{name}.{kind}").is_file()]
+    if len(paths) > 1:
+        shown = " and ".join(path.name for path in paths)
         message = f"{folder} has {shown}, and a table has one file; take one of them away"
         raise SourceError(message, value=name)
-    return there[0] if there else None
+    return paths[0] if paths else None
 
 
 _KINDS = ("parquet", "csv")
@@ -76,9 +76,9 @@ def read_table(
             table = _read_csv(path, columns, delimiter, nulls)
         missing = [name for name in names if name not in table.column_names]
         if missing:
-            there = ", ".join(table.column_names)
-            message = f"{path} has no column {missing[0]!r}; it has {there}"
-            near = next((one for one in table.column_names if one.strip() == missing[0]), None)
+            present = ", ".join(table.column_names)
+            message = f"{path} has no column {missing[0]!r}; it has {present}"
+            near = next((name for name in table.column_names if name.strip() == missing[0]), None)
             if near is not None:
                 message += f": the name {near!r} has blanks around it; write the header without"
             separator = separator_in(table.column_names, delimiter)
@@ -94,14 +94,14 @@ def read_table(
         if is_parquet:
             table = _converted(path, table, columns)
         for column in columns:
-            found = table.column(column.name)
-            if found.null_count and not column.nullable:
-                place = found.is_null().index(True).as_py()
+            values = table.column(column.name)
+            if values.null_count and not column.nullable:
+                row = values.is_null().index(True).as_py()
                 message = (
-                    f"{_place(path, place, delimiter)}: no value for {column.name!r}, which is "
+                    f"{_location(path, row, delimiter)}: no value for {column.name!r}, which is "
                     "NOT NULL"
                 )
-                raise SourceError(message, path=str(path), line=_line(path, place, delimiter))
+                raise SourceError(message, path=str(path), line=_line(path, row, delimiter))
         return table, others
     except (pa.ArrowException, OSError) as error:
         if isinstance(error, SourceError):
@@ -138,21 +138,21 @@ def replace_from(connection: Connection, files: Mapping[str, tuple[Path, pa.Tabl
 
 def placed(error: SqlError, path: Path, rows: pa.Table) -> SourceError:
     """What SQL says of rows of a file, by the line of the one that breaks a constraint."""
-    said = error.diagnostics[0].message
-    places = error.rows if isinstance(error, SqlIntegrityError) else ()
-    if not places:
-        return SourceError(f"{path}: {said}", value=str(path))
-    if (row := _row(rows, places[0])) not in said:
-        said = f"{said}; the row is {row}"
-    if len(places) > 1:
-        said = f"{said}, and {_place(path, places[1])} has {_row(rows, places[1])}"
-    message = f"{_place(path, places[0])}: {said}"
-    return SourceError(message, path=str(path), line=_line(path, places[0]))
+    reason = error.diagnostics[0].message
+    row_indexes = error.rows if isinstance(error, SqlIntegrityError) else ()
+    if not row_indexes:
+        return SourceError(f"{path}: {reason}", value=str(path))
+    if (row := _row(rows, row_indexes[0])) not in reason:
+        reason = f"{reason}; the row is {row}"
+    if len(row_indexes) > 1:
+        reason = f"{reason}, and {_location(path, row_indexes[1])} has {_row(rows, row_indexes[1])}"
+    message = f"{_location(path, row_indexes[0])}: {reason}"
+    return SourceError(message, path=str(path), line=_line(path, row_indexes[0]))
 
 
-def _row(rows: pa.Table, place: int) -> str:
-    found = told_row(column[place].as_py() for column in rows.columns)
-    return found if len(found) <= _MOST_SHOWN else f"{found[:_MOST_SHOWN]}…"
+def _row(rows: pa.Table, index: int) -> str:
+    text = row_as_sql(column[index].as_py() for column in rows.columns)
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
 
 
 def _read_csv(path: Path, columns: Sequence[Column], delimiter: str, nulls: Nulls) -> pa.Table:
@@ -168,16 +168,16 @@ def _read_csv(path: Path, columns: Sequence[Column], delimiter: str, nulls: Null
         for name, kind in kinds.items():
             if name in table.column_names and pa.types.is_decimal(kind):
                 _bounded(table.column(name))
-        odd = [one for one in columns if one.name in as_text or one.type.is_time]
+        odd = [column for column in columns if column.name in as_text or column.type.is_time]
     except (pa.ArrowInvalid, UnicodeDecodeError):  # Arrow takes any bytes for names
         _refuse_lines(path, data, columns, delimiter)
         as_texts = dict.fromkeys((column.name for column in columns), pa.string())
         table, odd = _parsed(data, as_texts, delimiter, nulls), [*columns]
-    odd = [one for one in odd if table.column_names.count(one.name) == 1]
+    odd = [column for column in odd if table.column_names.count(column.name) == 1]
     _refuse_value(path, table, odd, _asked, delimiter)
     for column in odd:
-        place = table.column_names.index(column.name)
-        table = table.set_column(place, column.name, _asked(table.column(place), column))
+        position = table.column_names.index(column.name)
+        table = table.set_column(position, column.name, _asked(table.column(position), column))
     return table
 
 
@@ -187,11 +187,11 @@ def _parsed(data: bytes, types: dict[str, Any], delimiter: str, nulls: Nulls) ->
     source = pa.py_buffer(data if b"\n" in data else data + b"\n")
     # Without this, a line break within quotes is refused, from the second block of a file on.
     parsing = csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
-    there = csv.open_csv(pa.BufferReader(source), parse_options=parsing).schema.names
-    names = as_columns(there, types)
+    header = csv.open_csv(pa.BufferReader(source), parse_options=parsing).schema.names
+    names = as_columns(header, types)
     converting = csv.ConvertOptions(
         column_types={
-            old: types[new] for old, new in zip(there, names, strict=True) if new in types
+            old: types[new] for old, new in zip(header, names, strict=True) if new in types
         },
         null_values=[""],
         strings_can_be_null=True,
@@ -199,16 +199,19 @@ def _parsed(data: bytes, types: dict[str, Any], delimiter: str, nulls: Nulls) ->
     )
     table = csv.read_csv(pa.BufferReader(source), parse_options=parsing, convert_options=converting)
     if nulls == "null":
-        columns = [_told(one) if one.type == pa.string() else one for one in table.columns]
+        columns = [
+            _with_nulls(column) if column.type == pa.string() else column
+            for column in table.columns
+        ]
         table = pa.table(columns, names=names)
     return table.rename_columns(names)
 
 
-def _told(texts: Any) -> Any:
+def _with_nulls(texts: Any) -> Any:
     """Texts, NULL where one is blank or says `null`."""
     bare = compute.utf8_lower(compute.utf8_trim_whitespace(texts))
-    said = compute.is_in(bare, pa.array(["", "null"]))
-    return compute.if_else(said, pa.scalar(None, pa.string()), texts)
+    is_blank = compute.is_in(bare, pa.array(["", "null"]))
+    return compute.if_else(is_blank, pa.scalar(None, pa.string()), texts)
 
 
 def _refuse_lines(path: Path, data: bytes, columns: Sequence[Column], delimiter: str) -> None:
@@ -243,11 +246,11 @@ def _records(path: Path, text: str, delimiter: str) -> Iterator[tuple[int, list[
 def _converted(path: Path, table: pa.Table, columns: Sequence[Column]) -> pa.Table:
     """The columns of a Parquet file as those of a table. Raises SourceError, ArrowException."""
     try:
-        found = [_held(table.column(column.name), column) for column in columns]
+        arrays = [_held(table.column(column.name), column) for column in columns]
     except pa.ArrowException:
         _refuse_value(path, table, columns, _held)
         raise
-    return pa.table(found, names=table.column_names)
+    return pa.table(arrays, names=table.column_names)
 
 
 def _refuse_value(
@@ -276,36 +279,36 @@ def _refuse_value(
             return False
         return True
 
-    found: list[tuple[int, Column]] = []
-    for asked in columns:
-        name = asked.name
-        if name not in table.column_names or fits(table.column(name), asked):
+    refused: list[tuple[int, Column]] = []
+    for target in columns:
+        name = target.name
+        if name not in table.column_names or fits(table.column(name), target):
             continue
         column, first, last = table.column(name), 0, table.num_rows
-        if not fits(column[:0], asked):
-            message = f"{path}: column {name!r} is {column.type}, and no {asked.type.name}"
-            if asked.type.is_time and pa.types.is_timestamp(column.type):
+        if not fits(column[:0], target):
+            message = f"{path}: column {name!r} is {column.type}, and no {target.type.name}"
+            if target.type.is_time and pa.types.is_timestamp(column.type):
                 message += (
                     f"; it can be a {'TIMESTAMP' if column.type.tz is None else 'TIMESTAMPTZ'}"
                 )
             raise SourceError(message, value=str(path))
         while last - first > 1:  # the first bad one is within [first, last)
             middle = (first + last) // 2
-            first, last = (middle, last) if fits(column[first:middle], asked) else (first, middle)
-        found.append((first, asked))
-    if found:
-        place, asked = min(found, key=itemgetter(0))
-        value = python_value(table.column(asked.name)[place])
+            first, last = (middle, last) if fits(column[first:middle], target) else (first, middle)
+        refused.append((first, target))
+    if refused:
+        row, target = min(refused, key=itemgetter(0))
+        value = python_value(table.column(target.name)[row])
         is_text = isinstance(value, str) and not pa.types.is_temporal(
-            table.schema.field(asked.name).type
+            table.schema.field(target.name).type
         )
-        way_out = _way_out(value, asked) if is_text or not isinstance(value, str) else ""
-        write = repr if is_text else as_json if asked.type.is_nested else plain_text
+        way_out = _way_out(value, target) if is_text or not isinstance(value, str) else ""
+        write = repr if is_text else as_json if target.type.is_nested else plain_text
         message = (
-            f"{_place(path, place, delimiter)}: {write(value)} in column {asked.name!r} is no "
-            f"{asked.type.name}{way_out}"
+            f"{_location(path, row, delimiter)}: {write(value)} in column {target.name!r} is no "
+            f"{target.type.name}{way_out}"
         )
-        line = _line(path, place, delimiter)
+        line = _line(path, row, delimiter)
         raise SourceError(message, path=str(path), line=line, value=value)
 
 
@@ -360,10 +363,10 @@ def _asked(values: Any, column: Column) -> Any:
     logical = SqlLogical(column.type, nullable=False)
     if not logical.takes(values.type):
         raise pa.ArrowInvalid(f"{values.type} is no {column.type.name}")
-    found, is_none = logical.bare(values)
-    if found.null_count > is_none.sum():
+    bare, is_none = logical.bare(values)
+    if bare.null_count > is_none.sum():
         raise pa.ArrowInvalid(f"a value that is no {column.type.name}")
-    return logical.decode(found)
+    return logical.decode(bare)
 
 
 def _bounded(values: Any) -> Any:
@@ -375,8 +378,8 @@ def _bounded(values: Any) -> Any:
 
 def _has(kind: Any, what: Callable[[Any], bool]) -> bool:
     """Whether a type of Arrow is such a one, or something inside of it is."""
-    inner = (kind.field(place).type for place in range(kind.num_fields))
-    return bool(what(kind)) or any(_has(one, what) for one in inner)
+    inner = (kind.field(index).type for index in range(kind.num_fields))
+    return bool(what(kind)) or any(_has(part, what) for part in inner)
 
 
 def _is_number(kind: Any) -> bool:
@@ -390,7 +393,7 @@ def _is_odd(kind: Any) -> bool:
     return not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or kind == pa.string())
 
 
-def _place(path: Path, row: int, delimiter: str = ",") -> str:
+def _location(path: Path, row: int, delimiter: str = ",") -> str:
     """Where a row of a file stands, from 0: by line in CSV."""
     line = _line(path, row, delimiter)
     return f"{path}, row {row + 1}" if line is None else f"{path}:{line}"
@@ -407,12 +410,12 @@ def _line(path: Path, row: int, delimiter: str = ",") -> int | None:
 
 def write_view(table: pa.Table, name: str, folder: Path | None) -> None:
     """Write a view's rows as CSV with a header: to `folder`, or to standard output."""
-    for place, field in enumerate(table.schema):
+    for index, field in enumerate(table.schema):
         if _is_text(field.type) and not pa.types.is_boolean(field.type):  # Arrow's are as SQL's
             write = as_json if pa.types.is_nested(field.type) else plain_text
-            values = table.column(place).to_pylist()
-            texts = [None if one is None else write(one) for one in values]
-            table = table.set_column(place, field.name, pa.array(texts, pa.string()))
+            values = table.column(index).to_pylist()
+            texts = [None if value is None else write(value) for value in values]
+            table = table.set_column(index, field.name, pa.array(texts, pa.string()))
     sink = pa.BufferOutputStream()
     csv.write_csv(table, sink)
     text = sink.getvalue().to_pybytes()

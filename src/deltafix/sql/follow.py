@@ -125,9 +125,9 @@ class TableFolder:
         if is_same:
             self._problems.pop("", None)
         else:
-            said = f"{path} has changed since it was run, and a script is run once"
+            reason = f"{path} has changed since it was run, and a script is run once"
             kept = "tables and views stay as they were; start the server again to take it"
-            self._stand("", Problem(path, said, kept))
+            self._stand("", Problem(path, reason, kept))
 
     def _take(self, changed: list[str]) -> None:
         """Take in the files of these tables, and with them what was refused before, if it fits."""
@@ -164,16 +164,16 @@ class TableFolder:
 
     def _refuse(self, names: list[str], error: DeltafixError) -> None:
         """Have a problem with the files of these tables."""
-        said = with_caret(error)
+        reason = with_caret(error)
         if isinstance(error, SqlError) and error.diagnostics:  # of a statement that nobody wrote
             files = ", ".join(str(self._files[name]) for name in names)
-            said = f"{files}: error[{error.code}]: {error.diagnostics[0].message}"
+            reason = f"{files}: error[{error.code}]: {error.diagnostics[0].message}"
         for name in names:
-            self._stand(name, Problem(self._files[name], said, "its rows stay as they were"))
+            self._stand(name, Problem(self._files[name], reason, "its rows stay as they were"))
 
     def _stand(self, name: str, problem: Problem) -> None:
         """Have a problem, and tell it if it is another one. Files that share one are told once."""
-        is_told = any(one.text == problem.text for one in self._problems.values())
+        is_told = any(other.text == problem.text for other in self._problems.values())
         self._problems[name] = problem
         if not is_told:
             self._tell(str(problem))

@@ -84,7 +84,7 @@ def _parts(scalars: Scalars, node: exp.Expr) -> list[tuple[str, bool, str]]:
     way_out = "EXTRACT(... FROM x) gives each part as a number"
     if known is None or known.type is not TEXT or isinstance(given, exp.Placeholder):
         raise scalars.statement.refused("a format that is no literal", node, way_out)
-    found: list[tuple[str, bool, str]] = []
+    parts: list[tuple[str, bool, str]] = []
     text = known.compute(())
     for part in _PART.finditer(text):
         letter, between = part["letter"] or "", part["text"] or ""
@@ -92,32 +92,33 @@ def _parts(scalars: Scalars, node: exp.Expr) -> list[tuple[str, bool, str]]:
         if (letter and not fits) or (
             dialect != "duckdb" and re.search(r"[A-Za-z\"'\[\]\\]", between)
         ):
-            shown = ", ".join(f"%{one}" for one in _KNOWN[dialect])
+            shown = ", ".join(f"%{code}" for code in _KNOWN[dialect])
             more = f"there is {shown}" if dialect == "duckdb" else "two digits or four of each part"
             raise scalars.statement.refused(f"the format {text!r}", node, f"{more}; {way_out}")
         kind = _KINDS.get(letter, letter)
         if (
             dialect != "duckdb"
             and kind
-            and found
-            and kind == _KINDS.get(found[-1][0], found[-1][0])
+            and parts
+            and kind == _KINDS.get(parts[-1][0], parts[-1][0])
         ):
             raise scalars.statement.refused(f"the format {text!r}", node, way_out)  # dd and d
-        found.append((letter, bool(part["bare"]), between))
-    if sum(len(one[2]) + 1 for one in found) < len(text.replace("strict", "").replace("-", "")) / 2:
+        parts.append((letter, bool(part["bare"]), between))
+    covered = sum(len(between) + 1 for _, _, between in parts)
+    if covered < len(text.replace("strict", "").replace("-", "")) / 2:
         raise scalars.statement.refused(f"the format {text!r}", node, way_out)
-    return found
+    return parts
 
 
 def written(scalars: Scalars, node: exp.Expr) -> Scalar:
     """STRFTIME(x, '%Y-%m'), TO_CHAR(x, 'YYYY-MM'), DATE_FORMAT(x, 'yyyy-MM')."""
-    asked, given = node.this, node.args.get("format")
-    is_swapped = asked.is_string and given is not None and not given.is_string
+    subject, form = node.this, node.args.get("format")
+    is_swapped = subject.is_string and form is not None and not form.is_string
     if is_swapped and scalars.statement.dialect == "duckdb":
-        node, asked = exp.TimeToStr(this=given, format=asked), given  # it takes both orders
-    if isinstance(asked, exp.TimeStrToTime | exp.TsOrDsToTimestamp):
-        asked = asked.this
-    inner = scalars.compile(moment(scalars, asked))
+        node, subject = exp.TimeToStr(this=form, format=subject), form  # it takes both orders
+    if isinstance(subject, exp.TimeStrToTime | exp.TsOrDsToTimestamp):
+        subject = subject.this
+    inner = scalars.compile(moment(scalars, subject))
     if not inner.type.is_time and inner.type is not NULL:
         message = f"the format of {inner.type.name}"
         raise scalars.statement.wrong(message, node, "it takes a DATE or a TIMESTAMP")
@@ -171,7 +172,7 @@ def read(scalars: Scalars, node: exp.Expr) -> Scalar:
     parts = _parts(scalars, node)
     letters = [letter for letter, _, _ in parts if letter]
     if set(letters) - {*_SIZES, "p", "b", "B", "%"} or len({*letters}) < len(letters):
-        way_out = f"it takes each of {', '.join(f'%{one}' for one in _SIZES)}, %b, %B, %p once"
+        way_out = f"it takes each of {', '.join(f'%{key}' for key in _SIZES)}, %b, %B, %p once"
         raise scalars.statement.refused("this format", node, way_out)
     text = node.args["format"].name
 
@@ -208,8 +209,8 @@ def _strictly(scalars: Scalars, node: exp.Expr, kind: SqlType) -> Scalar:
     parts = _parts(scalars, node)
     letters = [letter for letter, _, _ in parts if letter]
     loose = any(bare and following for (_, bare, _), (following, *_) in pairwise(parts))
-    whole = {"y" if one == "Y" else one for one in letters} >= {"y", "m", "d"}
-    if set(letters) - set(_STRICT) or len({*letters}) < len(letters) or loose or not whole:
+    has_day = {"y" if letter == "Y" else letter for letter in letters} >= {"y", "m", "d"}
+    if set(letters) - set(_STRICT) or len({*letters}) < len(letters) or loose or not has_day:
         way_out = "write 'yyyy-MM-dd HH:mm:ss' or parts of it: a year, a month and a day at least"
         raise scalars.statement.refused("this format", node, way_out)
     shapes = (
@@ -219,10 +220,11 @@ def _strictly(scalars: Scalars, node: exp.Expr, kind: SqlType) -> Scalar:
     match = re.compile("".join(shapes)).fullmatch
 
     def compute(text: str) -> Any:
-        found = match(text)
-        given = {} if found is None else {key: int(one) for key, one in found.groupdict().items()}
-        year = given.get("Y", given.get("y", 0) + 2000)
-        month, day, hour, minute, second = (given.get(one, 0) for one in "mdHMS")
+        parsed = match(text)
+        groups = {} if parsed is None else parsed.groupdict()
+        numbers = {key: int(digits) for key, digits in groups.items()}
+        year = numbers.get("Y", numbers.get("y", 0) + 2000)
+        month, day, hour, minute, second = (numbers.get(letter, 0) for letter in "mdHMS")
         try:
             moment = datetime(year, month, day, hour, minute, second)
         except ValueError:
@@ -237,7 +239,7 @@ _STRICT: Final = "YymdHMS"
 
 def _read(text: str, parts: Sequence[tuple[str, bool, str]]) -> dict[str, int]:
     """The numbers of a text, by their letters."""
-    found: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     at = len(text) - len(text.lstrip(_SPACE))
     for letter, _, between in parts:
         if letter in _SIZES:
@@ -246,59 +248,59 @@ def _read(text: str, parts: Sequence[tuple[str, bool, str]]) -> dict[str, int]:
                 raise _UnreadError
             at = digits.end()
             number = digits[0].ljust(_SIZES[letter], "0") if letter in "fg" else digits[0]
-            found[letter] = int(number)
+            numbers[letter] = int(number)
         elif letter in ("b", "B"):
             size = 3 if letter == "b" else None
             names = [name[:size] for name in _MONTHS]
             here = [n for n in names if text[at : at + len(n)].upper() == n]
             if not here:
                 raise _UnreadError
-            found["m"] = names.index(here[0]) + 1
+            numbers["m"] = names.index(here[0]) + 1
             at += len(here[0])
         elif letter == "p":
             if text[at : at + 2].upper() not in ("AM", "PM"):
                 raise _UnreadError
-            found["p"] = text[at : at + 2].upper() == "PM"
+            numbers["p"] = text[at : at + 2].upper() == "PM"
             at += 2
         else:
-            for one in between or "%":
-                if one in _SPACE:
+            for character in between or "%":
+                if character in _SPACE:
                     if text[at : at + 1] not in _SPACE or at == len(text):
                         raise _UnreadError
                     while text[at : at + 1] and text[at] in _SPACE:
                         at += 1
-                elif text[at : at + 1] != one:
+                elif text[at : at + 1] != character:
                     raise _UnreadError
                 else:
                     at += 1
     if text[at:].strip(_SPACE):
         raise _UnreadError
-    return found
+    return numbers
 
 
 _SPACE: Final = " \t\n\v\f\r"
 
 
-def _moment(found: dict[str, int]) -> datetime:
-    year = found.get("Y", 1900)
-    if "y" in found:
-        year = found["y"] + (1900 if found["y"] >= 69 else 2000)
-    hour = found.get("H", 0)
-    if "I" in found:
-        if not 1 <= found["I"] <= 12:
+def _moment(numbers: dict[str, int]) -> datetime:
+    year = numbers.get("Y", 1900)
+    if "y" in numbers:
+        year = numbers["y"] + (1900 if numbers["y"] >= 69 else 2000)
+    hour = numbers.get("H", 0)
+    if "I" in numbers:
+        if not 1 <= numbers["I"] <= 12:
             raise _UnreadError
-        hour = found["I"] % 12
-    if "p" in found:
+        hour = numbers["I"] % 12
+    if "p" in numbers:
         if hour > 12:
             raise _UnreadError
-        hour = hour % 12 + 12 * found["p"]
-    micros = found.get("f", 0) + found.get("g", 0) * 1000
+        hour = hour % 12 + 12 * numbers["p"]
+    micros = numbers.get("f", 0) + numbers.get("g", 0) * 1000
     return datetime(
         year,
-        found.get("m", 1),
-        found.get("d", 1),
+        numbers.get("m", 1),
+        numbers.get("d", 1),
         hour,
-        found.get("M", 0),
-        found.get("S", 0),
+        numbers.get("M", 0),
+        numbers.get("S", 0),
         micros,
     )

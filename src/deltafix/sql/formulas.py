@@ -66,11 +66,11 @@ class Formulas:
         """An expression as a term, which a condition asks about where it is `tested`."""
         from deltafix.sql import arithmetic, subqueries  # noqa: PLC0415  they need each other
 
-        found = self.leaf(node)
-        if found is None and not subqueries.within(node):
-            found = arithmetic.computed(self, node, tested=tested)
-        if found is not None:
-            return found
+        operand = self.leaf(node)
+        if operand is None and not subqueries.within(node):
+            operand = arithmetic.computed(self, node, tested=tested)
+        if operand is not None:
+            return operand
         scalar, args = self.scalar(node)
         if not args:
             return self.constant(node, scalar)
@@ -83,9 +83,9 @@ class Formulas:
         while isinstance(node, exp.Paren):
             node = node.this
         if self.scope.known:
-            found = self.scope.known.get(self.scope.qualified(node))
-            if found is not None:
-                return found
+            operand = self.scope.known.get(self.scope.qualified(node))
+            if operand is not None:
+                return operand
         if isinstance(node, exp.Dot):
             return self.scope.grouped_field(node)
         if isinstance(node, exp.Window):
@@ -149,26 +149,26 @@ class Formulas:
                 return Scalar(lambda _: shown, operand.type, operand.nullable)
             if operand not in args:
                 args.append(operand)
-            place = args.index(operand)
-            read.append(place)
-            return Scalar(itemgetter(place), operand.type, operand.nullable)
+            index = args.index(operand)
+            read.append(index)
+            return Scalar(itemgetter(index), operand.type, operand.nullable)
 
-        found = Scalars(self.scope.statement, leaf).compile(node)
+        compiled = Scalars(self.scope.statement, leaf).compile(node)
         says = spelled(node), tuple(read)
-        return replace(found, says=says, partial=not never_fails(node)), args
+        return replace(compiled, says=says, partial=not never_fails(node)), args
 
     def kind(self, node: exp.Expr) -> SqlType:
         """The type of an expression without subqueries. O(1) for a part of one asked for before."""
         return self._kinds.compile(node).type
 
     def _kind_of_leaf(self, part: exp.Expr) -> Scalar | None:
-        found = None if isinstance(part, exp.Paren) or constant(part) else self.leaf(part)
-        return None if found is None else Scalar(lambda _: None, found.type, found.nullable)
+        operand = None if isinstance(part, exp.Paren) or constant(part) else self.leaf(part)
+        return None if operand is None else Scalar(lambda _: None, operand.type, operand.nullable)
 
     def misplaced(self, node: exp.Expr) -> Exception:
         """The error for an aggregate where there is none."""
         columns = [*node.find_all(exp.Column)]
-        if columns and all(self.scope.here(one) is None for one in columns):
+        if columns and all(self.scope.here(column) is None for column in columns):
             return self.scope.aggregated_around(node)
         message = f"{node.sql()} stands where there are single rows"
         way_out = "aggregates stand in SELECT and HAVING"
@@ -189,13 +189,13 @@ class Formulas:
         if isinstance(node, exp.Not):
             return self.holds(node.this, None if truth is None else not truth)
         if isinstance(node, exp.Or):
-            found = factored(node)
-            if found is not node:
-                return self.holds(found, truth)
+            simpler = factored(node)
+            if simpler is not node:
+                return self.holds(simpler, truth)
             weaker = implied(node, self.scope) if truth is True else []
             if weaker:
                 rest = self.both(node, True, decisive=True) if subqueries.within(node) else None
-                each = (self.holds(one, True) for one in weaker)
+                each = (self.holds(condition, True) for condition in weaker)
                 return conjunction((*each, rest or self.computed(node, True)))
         if isinstance(node, exp.And | exp.Or):
             decisive = isinstance(node, exp.Or)
@@ -221,14 +221,14 @@ class Formulas:
 
     def both(self, node: exp.And | exp.Or, truth: bool, *, decisive: bool) -> Formula:
         """AND and OR, a chain of them at once: one side decides when it is `decisive`."""
-        sides = [self.holds(one, truth) for one in asked(node)]
+        sides = [self.holds(part, truth) for part in asked(node)]
         return disjunction(sides) if truth is decisive else conjunction(sides)
 
     def within(self) -> Formulas:
         """The same scope with a body of its own."""
-        found = Formulas(self.builder, self.scope, [])
-        found.rows, found._kinds = self.rows, self._kinds
-        return found
+        inner = Formulas(self.builder, self.scope, [])
+        inner.rows, inner._kinds = self.rows, self._kinds
+        return inner
 
     def comparison(self, node: exp.Expr, truth: bool | None) -> Formula:
         """A comparison: the engine's own, where both sides are there already."""
@@ -262,7 +262,7 @@ class Formulas:
         """
         if is_of_no_column(node):
             return None
-        sides = [self.leaf(one) or self.fixed(one) for one in (node.this, node.expression)]
+        sides = [self.leaf(side) or self.fixed(side) for side in (node.this, node.expression)]
         if None in sides and not joins:
             return None
         # What rows of other tables are found by is computed of rows that may have none of them.
@@ -271,8 +271,8 @@ class Formulas:
         right = sides[1] or self.operand(node.expression, tested=tested)
         if left.type is not right.type:
             left, right = (
-                self.operand(other, tested=tested) if other is not one else side
-                for one, other, side in (
+                self.operand(cast, tested=tested) if cast is not plain else side
+                for plain, cast, side in (
                     (node.this, typed(node.this, right.type), left),
                     (node.expression, typed(node.expression, left.type), right),
                 )
@@ -287,11 +287,11 @@ class Formulas:
         bare = any(isinstance(side.term, Const) for side in (left, right))
         if not (joins or bare) or not all(holds_all(kind, s.type) for s in (left, right)):
             return None
-        one, two = (
+        left, right = (
             side if side.type.code == kind.code else self.builder.converted(side, kind, self.body)
             for side in (left, right)
         )
-        return one, two
+        return left, right
 
     def distinct(self, node: exp.Expr, truth: bool | None) -> Formula:
         """IS [NOT] DISTINCT FROM: the engine's own where both sides are there, of one type."""
@@ -300,7 +300,7 @@ class Formulas:
         if is_of_no_column(node):
             return self.computed(node, truth)
         here = self.within()
-        sides = [here.leaf(one) or here.fixed(one) for one in (node.this, node.expression)]
+        sides = [here.leaf(side) or here.fixed(side) for side in (node.this, node.expression)]
         known = [side for side in sides if side is not None and side.type != NULL]
         if len(known) < len(sides) or known[0].type.code != known[1].type.code:
             return self.computed(node, truth)
@@ -351,9 +351,9 @@ class Formulas:
             return conjunction((*here.body, self.column(args[0], truth)))
         if truth is None and not scalar.nullable:
             return FALSE
-        found = flags(here, node)
-        if found is not None:
-            return conjunction((*here.body, found.as_formula(truth)))
+        terms = flags(here, node)
+        if terms is not None:
+            return conjunction((*here.body, terms.as_formula(truth)))
         compute = scalar.compute
         says = ("truth", scalar.says)
         coded = Scalar(
@@ -372,9 +372,9 @@ class Formulas:
 
     def value(self, node: exp.Expr) -> Operand:
         """A condition as a value: one of three alternatives."""
-        found = Operand(self.builder.fresh("b"), BOOLEAN, nullable=True)
+        operand = Operand(self.builder.fresh("b"), BOOLEAN, nullable=True)
         cases = [
-            And((self.holds(node, truth), equal(found.term, term)))
+            And((self.holds(node, truth), equal(operand.term, term)))
             for truth, term in (
                 (True, some(Const(1, "number"), BOOLEAN)),
                 (False, some(Const(0, "number"), BOOLEAN)),
@@ -382,20 +382,20 @@ class Formulas:
             )
         ]
         self.body.append(Or(tuple(cases)))
-        return found
+        return operand
 
 
 _DAY: Final = 86_400_000_000
 """Microseconds."""
 
 
-def _as_days(one: Operand, beside: Operand) -> Operand:
+def _as_days(operand: Operand, beside: Operand) -> Operand:
     """A midnight beside a DATE as a DATE: `d < DATE '1998-12-01' - INTERVAL '90' DAY`."""
-    if beside.type is DATE and one.type is TIMESTAMP and isinstance(one.term, Const):
-        moment = one.term.value
+    if beside.type is DATE and operand.type is TIMESTAMP and isinstance(operand.term, Const):
+        moment = operand.term.value
         if isinstance(moment, int) and moment % _DAY == 0:
             return Operand(Const(moment // _DAY, "number"), DATE, nullable=False)
-    return one
+    return operand
 
 
 def spelled(node: exp.Expr) -> tuple[Hashable, ...]:
@@ -403,14 +403,14 @@ def spelled(node: exp.Expr) -> tuple[Hashable, ...]:
 
     Not where it stands; equal for two that mean the same where equal names do.
     """
-    found, rest = list[Hashable](), list[Any]([node])
+    parts, rest = list[Hashable](), list[Any]([node])
     while rest:
-        one = rest.pop()
-        if isinstance(one, exp.Expr):
-            below = [(key, value) for key, value in one.args.items() if value not in (None, [])]
-            found.append((type(one), *((k, len(v) if type(v) is list else -1) for k, v in below)))
+        part = rest.pop()
+        if isinstance(part, exp.Expr):
+            below = [(key, value) for key, value in part.args.items() if value not in (None, [])]
+            parts.append((type(part), *((k, len(v) if type(v) is list else -1) for k, v in below)))
             for _, value in reversed(below):
                 rest += reversed(value) if type(value) is list else [value]
         else:
-            found.append(repr(one))
-    return tuple(found)
+            parts.append(repr(part))
+    return tuple(parts)

@@ -35,20 +35,20 @@ def ranking(name: str, buckets: int = 1, most: int | None = None) -> Function:
         return range(first + rows.asked.start, first + rows.asked.stop)
 
     def ranks(rows: Partition) -> Iterable[int]:
-        return [rows.before + rows.peers[place][0] + 1 for place in rows.asked]
+        return [rows.before + rows.peers[index][0] + 1 for index in rows.asked]
 
     def dense(rows: Partition) -> Iterable[int]:
-        starts = (place == first for place, (first, _) in enumerate(rows.peers))
+        starts = (index == first for index, (first, _) in enumerate(rows.peers))
         numbers = accumulate(starts, initial=rows.groups_before)
         return islice(numbers, rows.asked.start + 1, rows.asked.stop + 1)
 
     def ntile(rows: Partition) -> Iterator[int]:
         size, more = divmod(len(rows), buckets)
-        for place in range(len(rows)):
-            beyond = place - more * (size + 1)
-            yield (place // (size + 1) if beyond < 0 else more + beyond // size) + 1
+        for index in range(len(rows)):
+            beyond = index - more * (size + 1)
+            yield (index // (size + 1) if beyond < 0 else more + beyond // size) + 1
 
-    found: dict[str, Function] = {
+    functions: dict[str, Function] = {
         "row_number": Function(numbers, _themselves, (True, False), by_peers=False, most=most),
         "rank": Function(ranks, _themselves, (True, False), most=most),
         "dense_rank": Function(dense, _themselves, (True, False), by_group=True, most=most),
@@ -58,11 +58,11 @@ def ranking(name: str, buckets: int = 1, most: int | None = None) -> Function:
         "cume_dist": Function(lambda rows: [end / len(rows) for _, end in rows.peers]),
         "ntile": Function(ntile, by_peers=False),
     }
-    return found[name]
+    return functions[name]
 
 
 def _themselves(rows: Partition) -> Bounds:
-    return ((place, place + 1) for place in range(len(rows)))
+    return ((index, index + 1) for index in range(len(rows)))
 
 
 def shifted(by: int, *, ignores: bool = False) -> Function:
@@ -72,21 +72,21 @@ def shifted(by: int, *, ignores: bool = False) -> Function:
     """
 
     def targets(rows: Partition) -> Iterator[int]:
-        """The place of that row; one before the first or after the last where there is none."""
-        there = _there(rows, ignores=ignores)
-        for place in range(len(rows)):
-            at = place
+        """The index of that row; one before the first or after the last where there is none."""
+        present = _present(rows, ignores=ignores)
+        for index in range(len(rows)):
+            at = index
             if ignores and by:
-                at = bisect_left(there, place) if by < 0 else bisect_right(there, place) - 1
+                at = bisect_left(present, index) if by < 0 else bisect_right(present, index) - 1
             at += by
             if not by:
-                yield place
+                yield index
             else:
-                yield there[at] if 0 <= at < len(there) else (-1 if by < 0 else len(rows))
+                yield present[at] if 0 <= at < len(present) else (-1 if by < 0 else len(rows))
 
     def reach(rows: Partition) -> Bounds:
-        for place, target in enumerate(targets(rows)):
-            yield max(min(place, target), 0), min(max(place, target) + 1, len(rows))
+        for index, target in enumerate(targets(rows)):
+            yield max(min(index, target), 0), min(max(index, target) + 1, len(rows))
 
     def values(rows: Partition) -> Iterator[Any]:
         args = rows.args
@@ -97,11 +97,11 @@ def shifted(by: int, *, ignores: bool = False) -> Function:
     return Function(values, reach, by_peers=False)
 
 
-def _there(rows: Partition, *, ignores: bool) -> Sequence[int]:
-    """The places of all rows, or of those whose first argument is not NULL."""
+def _present(rows: Partition, *, ignores: bool) -> Sequence[int]:
+    """The indexes of all rows, or of those whose first argument is not NULL."""
     if not ignores:
         return range(len(rows))
-    return [place for place, (value, *_) in enumerate(rows.args) if value is not None]
+    return [index for index, (value, *_) in enumerate(rows.args) if value is not None]
 
 
 # --- frames --------------------------------------------------------------------------------------
@@ -110,10 +110,10 @@ def _there(rows: Partition, *, ignores: bool) -> Sequence[int]:
 class Key(NamedTuple):
     """What RANGE measures by: the one column that is sorted by.
 
-    `place` makes its values comparable, `shift` one that is so much later, or less.
+    `measure` makes its values comparable, `shift` one that is so much later, or less.
     """
 
-    place: Callable[[Any], Any]
+    measure: Callable[[Any], Any]
     shift: Callable[[Any, Any], Any]
     way: Way
 
@@ -143,14 +143,14 @@ class Frame:
     def holes(self, rows: Partition) -> Iterator[tuple[tuple[int, int], ...]]:
         """For each row what is left out, within its frame or not, in order."""
         if self.exclude in ("", "CURRENT ROW"):
-            for place in range(len(rows)):
-                yield ((place, place + 1),) if self.exclude else ()
+            for index in range(len(rows)):
+                yield ((index, index + 1),) if self.exclude else ()
             return
-        for place, (first, end) in enumerate(rows.peers):
+        for index, (first, end) in enumerate(rows.peers):
             if self.exclude == "GROUP":
                 yield ((first, end),)
             else:
-                yield ((first, place), (place + 1, end))
+                yield ((first, index), (index + 1, end))
 
     @property
     def opens(self) -> tuple[bool, bool]:
@@ -173,14 +173,14 @@ class Frame:
 
     def _by_rows(self, _: Partition, size: int) -> Iterator[tuple[int, int]]:
         low, high = self.start or 0, (self.end or 0) + 1
-        return ((place + low, place + high) for place in range(size))
+        return ((index + low, index + high) for index in range(size))
 
     def _by_groups(self, rows: Partition, size: int) -> Iterator[tuple[int, int]]:
         starts = [*dict.fromkeys(first for first, _ in rows.peers), size]
         last = len(starts) - 1
         number = -1
-        for place, (first, _) in enumerate(rows.peers):
-            number += place == first
+        for index, (first, _) in enumerate(rows.peers):
+            number += index == first
             low = min(max(number + (self.start or 0), 0), last)
             yield starts[low], starts[min(max(number + (self.end or 0) + 1, 0), last)]
 
@@ -188,24 +188,24 @@ class Frame:
         if self.key is None or not (self.start or self.end):
             yield from rows.peers
             return
-        place, shift, way = self.key
+        measure, shift, way = self.key
         descending = way.descending
         values = [key[0] for key in rows.keys]
         if way.nullable:
             values = [value and value[0] for value in values]
         bare = [value for value in values if value is not None]
         before = next((n for n, value in enumerate(values) if value is not None), 0)  # NULLs
-        places = [place(value) for value in (reversed(bare) if descending else bare)]
+        measures = [measure(value) for value in (reversed(bare) if descending else bare)]
 
         def begins(value: Any) -> int:
             if descending:
-                return before + len(places) - bisect_right(places, value)
-            return before + bisect_left(places, value)
+                return before + len(measures) - bisect_right(measures, value)
+            return before + bisect_left(measures, value)
 
         def ends(value: Any) -> int:
             if descending:
-                return before + len(places) - bisect_left(places, value)
-            return before + bisect_right(places, value)
+                return before + len(measures) - bisect_left(measures, value)
+            return before + bisect_right(measures, value)
 
         for (first, end), value in zip(rows.peers, values, strict=True):
             is_first, is_end = value is None or not self.start, value is None or not self.end
@@ -222,30 +222,31 @@ def nth(frame: Frame, number: int, *, ignores: bool = False) -> Function:
     """
 
     def values(rows: Partition) -> Iterator[Any]:
-        there = _there(rows, ignores=ignores)
+        present = _present(rows, ignores=ignores)
         for parts in islice(frame.parts(rows), rows.asked.start, rows.asked.stop):
-            places = [range(low, high) for low, high in parts]
+            ranges = [range(low, high) for low, high in parts]
             if ignores:
-                places = [
-                    range(bisect_left(there, low), bisect_left(there, high)) for low, high in parts
+                ranges = [
+                    range(bisect_left(present, low), bisect_left(present, high))
+                    for low, high in parts
                 ]
             if number < 0:
-                place = next((one[-1] for one in reversed(places) if one), None)
+                index = next((span[-1] for span in reversed(ranges) if span), None)
             else:
                 before = number - 1
-                for one in places:
-                    if before < len(one):
-                        place = one[before]
+                for span in ranges:
+                    if before < len(span):
+                        index = span[before]
                         break
-                    before -= len(one)
+                    before -= len(span)
                 else:
-                    place = None
-            yield None if place is None else rows.at(there[place] if ignores else place)[0]
+                    index = None
+            yield None if index is None else rows.at(present[index] if ignores else index)[0]
 
     def reach(rows: Partition) -> Bounds:
-        for place, (low, high) in enumerate(frame.bounds(rows)):
+        for index, (low, high) in enumerate(frame.bounds(rows)):
             if frame.start is None and frame.end is None:
-                yield place, place + 1  # what all have in common is at one of the ends
+                yield index, index + 1  # what all have in common is at one of the ends
             elif frame.start is None:
                 yield max(high - 1, 0), high
             else:
@@ -253,14 +254,14 @@ def nth(frame: Frame, number: int, *, ignores: bool = False) -> Function:
 
     def nearest(rows: Partition) -> Bounds:
         """To the next value that there is; as far as the rows go where none is."""
-        there = _there(rows, ignores=True)
+        present = _present(rows, ignores=True)
         for low, high in frame.bounds(rows):
             if number < 0:
-                at = bisect_left(there, high) - 1
-                yield (there[at] if at >= 0 else 0), high
+                at = bisect_left(present, high) - 1
+                yield (present[at] if at >= 0 else 0), high
             else:
-                at = bisect_left(there, low)
-                yield low, (there[at] + 1 if at < len(there) else len(rows))
+                at = bisect_left(present, low)
+                yield low, (present[at] + 1 if at < len(present) else len(rows))
 
     if not any(frame.opens):
         return Function(values, frame.bounds, by_peers=frame.by_peers)
@@ -287,13 +288,13 @@ class _Tally:
 
     def add(self, acc: Any, value: Any, /) -> Any:
         """With one more row; NULL does not count."""
-        (one,) = value
-        return acc if one is None else (self.reducer.add(acc[0], one[0]), acc[1] + 1)
+        (argument,) = value
+        return acc if argument is None else (self.reducer.add(acc[0], argument[0]), acc[1] + 1)
 
     def remove(self, acc: Any, value: Any, /) -> Any:
         """With one row fewer."""
-        (one,) = value
-        return acc if one is None else (self.reducer.remove(acc[0], one[0]), acc[1] - 1)
+        (argument,) = value
+        return acc if argument is None else (self.reducer.remove(acc[0], argument[0]), acc[1] - 1)
 
     def finish(self, acc: Any, /) -> Any:
         """The result."""
@@ -375,11 +376,11 @@ def united(
     def values(rows: Partition) -> Iterator[Any]:
         args = [(row[0] and row[0][0], *row[1:]) for row in rows.args]
         for parts in islice(frame.parts(rows), rows.asked.start, rows.asked.stop):
-            there = [row for low, high in parts for row in args[low:high] if row[0] is not None]
+            values = [row for low, high in parts for row in args[low:high] if row[0] is not None]
             if distinct:
-                there = list(dict.fromkeys(there))
+                values = list(dict.fromkeys(values))
             if order is not None:
-                there.sort(key=order)
-            yield unite(there) if there else None
+                values.sort(key=order)
+            yield unite(values) if values else None
 
     return Function(values, None if any(frame.opens) else frame.bounds, by_peers=frame.by_peers)

@@ -105,8 +105,8 @@ PARTS: Final = {"duckdb": _from_ends, "postgres": _within, "spark": _of_length}
 def _quotient(a: int, b: int) -> int:
     if b == 0:
         raise ZeroDivisionError(f"division by zero: {a} / 0")
-    found = abs(a) // abs(b)
-    return found if (a < 0) == (b < 0) else -found
+    quotient = abs(a) // abs(b)
+    return quotient if (a < 0) == (b < 0) else -quotient
 
 
 def _remainder(a: Any, b: Any) -> Any:
@@ -152,7 +152,7 @@ def bounded(operate: Callable[[float, float], float]) -> Callable[[float, float]
     """PostgreSQL's arithmetic of floats: what is too large or too small for one is an error."""
     keeps = operate is not operator.add and operate is not operator.sub
 
-    def found(a: float, b: float) -> float:
+    def checked(a: float, b: float) -> float:
         value = operate(a, b)
         if math.isfinite(a) and math.isfinite(b):
             lost = value == 0 and keeps and a != 0 and b != 0
@@ -160,7 +160,7 @@ def bounded(operate: Callable[[float, float], float]) -> Callable[[float, float]
                 raise OverflowError(f"out of the range of a DOUBLE: of {a} and {b}")
         return value
 
-    return found
+    return checked
 
 
 ARITHMETIC: Final[dict[type, Callable[[Any, Any], Any]]] = {
@@ -208,11 +208,11 @@ def _joined(*values: Any) -> str:
 
 
 def _extreme(choose: Callable[..., Any]) -> Callable[..., Any]:
-    def found(kind: SqlType, *values: Any) -> Any:
+    def chosen(kind: SqlType, *values: Any) -> Any:
         known = [value for value in values if value is not None]
         return choose(known, key=order_of(kind)) if known else None
 
-    return found
+    return chosen
 
 
 FUNCTIONS: Final[dict[type, Function]] = {
@@ -277,8 +277,8 @@ FUNCTIONS: Final[dict[type, Function]] = {
 """By sqlglot's node."""
 
 NAMED: Final[dict[str, Function]] = {
-    name: replace(one, arguments=("expressions",), flags=("this",))
-    for name, one in {**text_functions.NAMED, **number_functions.NAMED}.items()
+    name: replace(function, arguments=("expressions",), flags=("this",))
+    for name, function in {**text_functions.NAMED, **number_functions.NAMED}.items()
 }
 """What sqlglot has no node for, by name."""
 
@@ -316,7 +316,7 @@ OWN: Final = {
         "CARDINALITY(array), ARRAY_LENGTH(array, 1)",
         ("this", "expression"),
         lambda t: sized(t[:1]) if len(t) == 1 or t[1].is_integer or t[1] is NULL else None,
-        lambda array, *one: _length(array, *one) if one else None if array is None else len(array),
+        lambda array, *dim: _length(array, *dim) if dim else None if array is None else len(array),
         strict=False,
         nullable=lambda nullable: len(nullable) > 1 or nullable[0],
     ),
@@ -336,22 +336,22 @@ def function_of(node: exp.Expr, dialect: str) -> Function | None:
         return text_functions.PADS[bool(node.args.get("is_left")), dialect]
     if isinstance(node, exp.Initcap):
         return text_functions.INITCAP.get(dialect)
-    found = NAMED.get(node.name.upper()) if isinstance(node, exp.Anonymous) else None
-    found = found or OWN.get((type(node), dialect)) or FUNCTIONS.get(type(node))
-    return found if found is not None and dialect in (found.only or (dialect,)) else None
+    function = NAMED.get(node.name.upper()) if isinstance(node, exp.Anonymous) else None
+    function = function or OWN.get((type(node), dialect)) or FUNCTIONS.get(type(node))
+    return function if function is not None and dialect in (function.only or (dialect,)) else None
 
 
 NAMES: Final = ", ".join(
     sorted(
         {
-            one.usage.split("(")[0]
-            for one in (
+            function.usage.split("(")[0]
+            for function in (
                 *FUNCTIONS.values(),
                 *NAMED.values(),
                 *text_functions.PADS.values(),
                 *OWN.values(),
             )
-            if "(" in one.usage
+            if "(" in function.usage
         }
         | {"CONCAT", "NULLIF", "TRIM"}
     )

@@ -55,8 +55,8 @@ class Grouping:
         """The columns of `row`."""
         rows = (self.row(number, operands) for number in range(len(self.sets)))
         return [
-            replace(parts[0], nullable=any(one.nullable for one in parts)).column(f"g{place}")
-            for place, parts in enumerate(zip(*rows, strict=True))
+            replace(parts[0], nullable=any(part.nullable for part in parts)).column(f"g{at}")
+            for at, parts in enumerate(zip(*rows, strict=True))
         ]
 
     def row(self, number: int, operands: Sequence[Operand]) -> list[Operand]:
@@ -64,20 +64,20 @@ class Grouping:
         if not self.several:
             return list(operands)
         shown = [
-            one if key in self.sets[number] else Operand(NIL, one.type, nullable=True)
-            for key, one in zip(self.keys, operands, strict=True)
+            operand if key in self.sets[number] else Operand(NIL, operand.type, nullable=True)
+            for key, operand in zip(self.keys, operands, strict=True)
         ]
         return [_number(number), *shown]
 
-    def told(self, formulas: Formulas, node: exp.Expr) -> Operand:
+    def grouping_id(self, formulas: Formulas, node: exp.Expr) -> Operand:
         """GROUPING(...): a bit for each argument, the last the lowest: 1 where the set lacks it."""
-        asked = [formulas.scope.qualified(one) for one in node.expressions] or list(self.keys)
-        for one in asked:
-            if one not in self.keys:
-                message = f"{one.sql()} is not grouped by"
+        asked = [formulas.scope.qualified(key) for key in node.expressions] or list(self.keys)
+        for key in asked:
+            if key not in self.keys:
+                message = f"{key.sql()} is not grouped by"
                 raise formulas.scope.statement.wrong(message, node, "name a key of GROUP BY")
         values = [
-            sum((one not in keys) << place for place, one in enumerate(reversed(asked)))
+            sum((key not in keys) << bit for bit, key in enumerate(reversed(asked)))
             for keys in self.sets
         ]
         if not self.several:
@@ -103,22 +103,22 @@ def grouping(formulas: Formulas, select: exp.Select) -> Grouping:
         return Grouping((), (frozenset(),))
     reader = _Reader(formulas, select)
     if group.args.get("all"):
-        shown = [one.unalias() for one in select.expressions]
-        sets = [[tuple(reader.spelled(one) for one in shown if not aggregates_in(one))]]
+        shown = [item.unalias() for item in select.expressions]
+        sets = [[tuple(reader.spelled(node) for node in shown if not aggregates_in(node))]]
     else:
         sets = [reader.sets(key) for key in group.expressions]
         for kind in (exp.Rollup, exp.Cube):  # WITH ROLLUP, as Spark has it
             if group.args.get(kind.key):
                 sets = [reader.sets(kind(expressions=group.expressions))]
     count = 1
-    for one in sets:
-        count *= len(one)
+    for options in sets:
+        count *= len(options)
     if count > _MOST_SETS:
         way_out = f"at most {_MOST_SETS}: write GROUPING SETS with those that are read"
         raise formulas.builder.refused(f"GROUP BY of {count} grouping sets", group, way_out)
-    found = [tuple(key for part in parts for key in part) for parts in product(*sets)]
-    keys = tuple(dict.fromkeys(key for parts in found for key in parts))
-    return Grouping(keys, tuple(map(frozenset, found)))
+    combined = [tuple(key for part in parts for key in part) for parts in product(*sets)]
+    keys = tuple(dict.fromkeys(key for parts in combined for key in parts))
+    return Grouping(keys, tuple(map(frozenset, combined)))
 
 
 class _Reader:
@@ -131,26 +131,26 @@ class _Reader:
     def sets(self, item: exp.Expr) -> list[tuple[exp.Expr, ...]]:
         """The grouping sets of an item, each as its keys."""
         if isinstance(item, exp.GroupingSets):
-            return [found for one in item.expressions for found in self.sets(one)]
+            return [keys for part in item.expressions for keys in self.sets(part)]
         if isinstance(item, exp.Rollup | exp.Cube):
-            parts = [self.keys(one) for one in item.expressions]
+            parts = [self.keys(part) for part in item.expressions]
             sizes = range(len(parts), -1, -1)
             if isinstance(item, exp.Rollup):
                 chosen = [tuple(parts[:size]) for size in sizes]
             else:
-                chosen = [found for size in sizes for found in combinations(parts, size)]
-            return [tuple(key for part in found for key in part) for found in chosen]
+                chosen = [subset for size in sizes for subset in combinations(parts, size)]
+            return [tuple(key for part in subset for key in part) for subset in chosen]
         return [self.keys(item)]
 
     def keys(self, node: exp.Expr) -> tuple[exp.Expr, ...]:
         """The keys that a column, an expression or a tuple of them is."""
         if isinstance(node, exp.Tuple):
-            return tuple(key for one in node.expressions for key in self.keys(one))
+            return tuple(key for part in node.expressions for key in self.keys(part))
         if isinstance(node, exp.Paren):
             return self.keys(node.this)
-        place = self.scope.statement.place(node, "GROUP BY", len(self.shown))
-        if place is not None:
-            return (self.spelled(self.shown[place].unalias()),)
+        position = self.scope.statement.position(node, "GROUP BY", len(self.shown))
+        if position is not None:
+            return (self.spelled(self.shown[position].unalias()),)
         return (self.spelled(self.scope.meant(node, self.shown)),)
 
     def spelled(self, node: exp.Expr) -> exp.Expr:

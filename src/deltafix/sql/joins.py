@@ -35,12 +35,13 @@ def sources(formulas: Formulas, select: exp.Select) -> None:
     """The FROM of a SELECT: its literals go to the body, its names to the scope."""
     scope = formulas.scope
     if scope.domain_rows is not None:
-        atom, found = formulas.builder.bind(scope.domain_rows)
+        atom, operands = formulas.builder.bind(scope.domain_rows)
         formulas.body.append(atom)
         columns = {
-            one.name: operand for one, operand in zip(scope.outer_columns(), found, strict=True)
+            column.name: operand
+            for column, operand in zip(scope.outer_columns(), operands, strict=True)
         }
-        scope.sources.append(Source(OUTER, columns, tuple(found)))
+        scope.sources.append(Source(OUTER, columns, tuple(operands)))
     clause = select.args.get("from_")
     if clause is None:
         return
@@ -49,12 +50,12 @@ def sources(formulas: Formulas, select: exp.Select) -> None:
     written: list[exp.Join] = select.args.get("joins") or []
     where = select.args.get("where")
     asked = conditions(where.this if where is not None else None)
-    simple = [one for one in asked if is_test(one)]
-    for place, join in enumerate(written):
-        holds = not any(one.side in ("RIGHT", "FULL") for one in written[place + 1 :])
+    simple = [condition for condition in asked if is_test(condition)]
+    for index, join in enumerate(written):
+        holds = not any(later.side in ("RIGHT", "FULL") for later in written[index + 1 :])
         if holds and _computes(join.this):
-            for one in takewhile(partial(_is_known, scope), asked):
-                formulas.require(one)
+            for condition in takewhile(partial(_is_known, scope), asked):
+                formulas.require(condition)
         _join(formulas, join, used, simple if holds else ())
 
 
@@ -62,14 +63,16 @@ def _computes(item: exp.Expr) -> bool:
     """Whether an item of FROM computes for each row before it: WHERE is to leave rows out first."""
     array = unnested(item)
     if array is not None:
-        return not all(isinstance(one, exp.Column) for one in array.expressions)
+        return not all(isinstance(node, exp.Column) for node in array.expressions)
     return isinstance(item, exp.Lateral)
 
 
 def _is_known(scope: Scope, condition: exp.Expr) -> bool:
     """Whether a condition is about the tables so far, and no subquery."""
     columns = condition.find_all(exp.Column)
-    return condition.find(exp.Query) is None and all(scope.here(one) is not None for one in columns)
+    return condition.find(exp.Query) is None and all(
+        scope.here(column) is not None for column in columns
+    )
 
 
 def domain(formulas: Formulas) -> list[Formula]:
@@ -77,7 +80,7 @@ def domain(formulas: Formulas) -> list[Formula]:
     scope = formulas.scope
     if scope.domain_rows is None:
         return []
-    return [Atom(scope.domain_rows.name, tuple(one.term for one in scope.outer()))]
+    return [Atom(scope.domain_rows.name, tuple(operand.term for operand in scope.outer()))]
 
 
 def _used(select: exp.Select) -> set[str] | None:
@@ -92,7 +95,7 @@ def _used(select: exp.Select) -> set[str] | None:
     if any(join.args.get("method") for join in select.find_all(exp.Join)):
         return None
     merged = {
-        one.name for join in select.find_all(exp.Join) for one in join.args.get("using") or ()
+        key.name for join in select.find_all(exp.Join) for key in join.args.get("using") or ()
     }
     return merged | {column.name for column in select.find_all(exp.Column)}
 
@@ -129,11 +132,11 @@ def _table(formulas: Formulas, node: exp.Expr) -> tuple[list[Formula], Source]:
     if isinstance(node, exp.Lateral) and isinstance(node.this, exp.Subquery):
         return _lateral(formulas, node, names)
     if pivot is not None:
-        found = builder.made.get(id(node)) or _pivoted(formulas, pivot)
-        builder.keep(node, found)
+        relation = builder.by_node.get(id(node)) or _pivoted(formulas, pivot)
+        builder.keep(node, relation)
         name = pivot.alias or node.alias_or_name or builder.fresh("pivot").name
     elif isinstance(node, exp.Table):
-        found = _named(formulas, node)
+        relation = _named(formulas, node)
         name = node.alias or node.name
     elif isinstance(node, exp.Subquery):
         item = _held(node)
@@ -141,7 +144,7 @@ def _table(formulas: Formulas, node: exp.Expr) -> tuple[list[Formula], Source]:
             return _in_parentheses(formulas, node, item, names)
         mark = builder.mark()
         try:
-            found = queries.relation(builder, node.this, scope.inner(alone=True))
+            relation = queries.relation(builder, node.this, scope.inner(alone=True))
         except CorrelatedError as error:
             builder.back(mark)
             if scope.here(error.node) is None:  # of the query around this one
@@ -150,16 +153,16 @@ def _table(formulas: Formulas, node: exp.Expr) -> tuple[list[Formula], Source]:
             raise scope.statement.wrong(message, error.node, "write LATERAL (SELECT ...)") from None
         name = node.alias or builder.fresh("subquery").name
     elif isinstance(node, exp.Values):
-        found = builder.made.get(id(node)) or values(builder, node, scope)
-        builder.keep(node, found)
+        relation = builder.by_node.get(id(node)) or values(builder, node, scope)
+        builder.keep(node, relation)
         name = node.alias or builder.fresh("values").name
     else:
         way_out = "FROM takes tables, views, subqueries, VALUES and UNNEST"
         raise builder.refused(f"{node.key.upper()} in FROM", node, way_out)
-    atom, operands = builder.bind(found)
-    shown = shown_as(scope.statement, node, names, [one.name for one in found.columns])
+    atom, operands = builder.bind(relation)
+    shown = shown_as(scope.statement, node, names, [column.name for column in relation.columns])
     columns = dict(zip(shown, operands, strict=False))
-    return [atom], Source(name, columns, tuple(operands[n] for n in found.identity))
+    return [atom], Source(name, columns, tuple(operands[n] for n in relation.identity))
 
 
 def _held(node: exp.Subquery) -> exp.Expr | None:
@@ -179,10 +182,10 @@ def _in_parentheses(
     if item.args.get("joins"):
         way_out = "write the joins without parentheses"
         raise formulas.builder.refused("a join in parentheses", node, way_out)
-    body, found = _table(formulas, item)
-    shown = shown_as(formulas.scope.statement, node, names, list(found.columns))
-    columns = dict(zip(shown, found.columns.values(), strict=True))
-    return body, Source(node.alias or found.alias, columns, found.identity)
+    body, source = _table(formulas, item)
+    shown = shown_as(formulas.scope.statement, node, names, list(source.columns))
+    columns = dict(zip(shown, source.columns.values(), strict=True))
+    return body, Source(node.alias or source.alias, columns, source.identity)
 
 
 def _pivoted(formulas: Formulas, pivot: exp.Pivot) -> Relation:
@@ -215,7 +218,7 @@ def _lateral(
         formulas.builder.alive.append(query)
     body, outputs, identity = lateral(formulas, query)
     shown = shown_as(formulas.scope.statement, node, names, [name for name, _ in outputs])
-    columns = dict(zip(shown, (one for _, one in outputs), strict=True))
+    columns = dict(zip(shown, (operand for _, operand in outputs), strict=True))
     return body, Source(node.alias or formulas.builder.fresh("lateral").name, columns, identity)
 
 
@@ -226,8 +229,8 @@ def _selected(node: exp.Values) -> exp.Query:
         shown = [exp.alias_(cell.copy(), f"col{n}") for n, cell in enumerate(cells)]
         selects.append(exp.Select(expressions=shown))
     whole, *rest = selects
-    for one in rest:
-        whole = exp.Union(this=whole, expression=one, distinct=False)
+    for select in rest:
+        whole = exp.Union(this=whole, expression=select, distinct=False)
         whole.meta[queries.SAID] = node.key
     return whole
 
@@ -243,12 +246,12 @@ def _named(formulas: Formulas, node: exp.Table) -> Relation:
         way_out = "write the name of the table alone"
         raise builder.refused(f"{node.db}.{node.name} here", node, way_out)
     known = {**builder.tables, **scope.ctes}
-    found = known.get(node.name)
-    if found is None:
+    relation = known.get(node.name)
+    if relation is None:
         raise scope.statement.unknown("table", node.name, list(known), node)
     if node.name not in scope.ctes:
-        builder.used.add(found.renamed or node.name)
-    return found
+        builder.used.add(relation.renamed or node.name)
+    return relation
 
 
 def values(builder: Builder, node: exp.Values, scope: Scope) -> Relation:
@@ -257,12 +260,12 @@ def values(builder: Builder, node: exp.Values, scope: Scope) -> Relation:
     for cells in cells_of(node):
         inner = Formulas(builder, Scope(scope.statement), [])
         table.append([inner.operand(cell) for cell in cells])
-    sides = [[one.column(f"col{n}") for n, one in enumerate(row)] for row in table]
+    sides = [[operand.column(f"col{n}") for n, operand in enumerate(row)] for row in table]
     columns = queries.unified(builder, node, sides)
-    found = builder.relation(columns, [Column("number", BIGINT, nullable=False)], [len(columns)])
+    relation = builder.relation(columns, [Column("number", BIGINT, nullable=False)], [len(columns)])
     for number, row in enumerate(table):
-        builder.head(found, [*row, _number(number)], [])
-    return found
+        builder.head(relation, [*row, _number(number)], [])
+    return relation
 
 
 def _number(number: int) -> Operand:
@@ -334,19 +337,19 @@ def _asof(formulas: Formulas, join: exp.Join, side: str, used: set[str] | None) 
         raise builder.refused(f"ASOF {side} JOIN", join.this, "write ASOF JOIN or ASOF LEFT JOIN")
     if unnested(join.this) is not None or isinstance(join.this, exp.Lateral):
         raise builder.refused("ASOF JOIN with rows of the left side", join.this, "write LATERAL")
-    there = _table(formulas, join.this)
-    right = there[1].alias
-    on, names = join.args.get("on"), [one.name for one in join.args.get("using") or ()]
+    right_side = _table(formulas, join.this)
+    right = right_side[1].alias
+    on, names = join.args.get("on"), [key.name for key in join.args.get("using") or ()]
     merged = {name: scope.column(exp.column(name)) for name in names}
-    for place, name in enumerate(names):
+    for index, name in enumerate(names):
         of = next((s.alias for s in scope.sources if name in s.columns), "")
         if not of or name in scope.merged:
             way_out = "write ON, and the table of each column"
-            raise builder.refused("this USING of an ASOF JOIN", join.args["using"][place], way_out)
-        kind = exp.GTE if place == len(names) - 1 else exp.EQ
-        one = kind(this=exp.column(name, of), expression=exp.column(name, right))
-        on = one if on is None else exp.And(this=on, expression=one)
-    nearest = Nearest(formulas, join, there, on, merged)
+            raise builder.refused("this USING of an ASOF JOIN", join.args["using"][index], way_out)
+        kind = exp.GTE if index == len(names) - 1 else exp.EQ
+        comparison = kind(this=exp.column(name, of), expression=exp.column(name, right))
+        on = comparison if on is None else exp.And(this=on, expression=comparison)
+    nearest = Nearest(formulas, join, right_side, on, merged)
     if side:
         _left(formulas, join, nearest, used)
         return
@@ -394,7 +397,7 @@ class _Right:
         scope.merged = dict(self.left_merged if merged is None else merged)
         formulas = Formulas(self.formulas.builder, scope, [])
         formulas.rows = rows
-        using = [one.name for one in self.join.args.get("using") or ()]
+        using = [key.name for key in self.join.args.get("using") or ()]
         if self.natural:
             using = [n for n in source.columns if any(n in s.columns for s in scope.sources)]
         for name in using:
@@ -410,13 +413,13 @@ class _Right:
         if name not in source.columns:
             known = list(source.columns)
             raise scope.statement.unknown("column", name, known, self.join.args["using"][0])
-        one = scope.column(exp.column(name))
-        other = source.columns[name]
-        self.merged[name] = one
-        self.pairs[name] = (one, other)
+        mine = scope.column(exp.column(name))
+        theirs = source.columns[name]
+        self.merged[name] = mine
+        self.pairs[name] = (mine, theirs)
         left, right = exp.column("~left"), exp.column("~right")
         inner = Scope(scope.statement, scope.ctes)
-        inner.known = {left: one, right: other}
+        inner.known = {left: mine, right: theirs}
         test = Formulas(formulas.builder, inner, [])
         formulas.body.append(test.holds(exp.EQ(this=left, expression=right), True))
 
@@ -425,15 +428,16 @@ def _nullable(
     builder: Builder, source: Source, used: set[str] | None
 ) -> tuple[Source, list[tuple[Operand, Operand]]]:
     """A source whose columns may be missing, and pairs of what it shows and what it is there."""
-    made: dict[Term, Operand] = {}
+    nullable: dict[Term, Operand] = {}
     pairs: list[tuple[Operand, Operand]] = []
 
-    def shown(one: Operand) -> Operand:
-        if one.term not in made:
-            name = one.term.name if isinstance(one.term, Var) else "x"
-            made[one.term] = Operand(builder.fresh(name.rsplit("_", 1)[0]), one.type, nullable=True)
-            pairs.append((made[one.term], one))
-        return made[one.term]
+    def shown(operand: Operand) -> Operand:
+        if operand.term not in nullable:
+            name = operand.term.name if isinstance(operand.term, Var) else "x"
+            variable = builder.fresh(name.rsplit("_", 1)[0])
+            nullable[operand.term] = Operand(variable, operand.type, nullable=True)
+            pairs.append((nullable[operand.term], operand))
+        return nullable[operand.term]
 
     identity = tuple(map(shown, source.identity))
     columns = {n: shown(c) for n, c in source.columns.items() if used is None or n in used}
@@ -442,11 +446,11 @@ def _nullable(
 
 def _present(builder: Builder, pairs: Iterable[tuple[Operand, Operand]]) -> list[Formula]:
     """That what is shown is what is there."""
-    found: list[Formula] = []
-    for shown, there in pairs:
-        term = builder.fitted(there, shown.column(""), found)
-        found.append(equal(shown.term, term))
-    return found
+    body: list[Formula] = []
+    for shown, present in pairs:
+        term = builder.fitted(present, shown.column(""), body)
+        body.append(equal(shown.term, term))
+    return body
 
 
 def _missing(pairs: Iterable[tuple[Operand, Operand]]) -> list[Formula]:
@@ -481,8 +485,8 @@ def _renamed(
             names[term.name] = builder.fresh(term.name.rsplit("_", 1)[0])
         return names[term.name]
 
-    found = map_formula(conjunction(body), leaf)
-    return found, lambda one: Operand(leaf(one.term), one.type, one.nullable)
+    formula = map_formula(conjunction(body), leaf)
+    return formula, lambda operand: Operand(leaf(operand.term), operand.type, operand.nullable)
 
 
 def _outer(
@@ -500,15 +504,15 @@ def _outer(
     both, source = right.matching()
     keys = dict(right.pairs)
     shown_left, pairs_left = [], []
-    for one in left_sources:
-        shown, pairs = _nullable(builder, one, used)
+    for left in left_sources:
+        shown, pairs = _nullable(builder, left, used)
         shown_left.append(shown)
         pairs_left.extend(pairs)
     merged = {
-        name: Operand(builder.fresh(name), one.type, nullable=True)
-        for name, one in scope.merged.items()
+        name: Operand(builder.fresh(name), operand.type, nullable=True)
+        for name, operand in scope.merged.items()
     }
-    pairs_left += [(merged[name], one) for name, one in scope.merged.items()]
+    pairs_left += [(merged[name], operand) for name, operand in scope.merged.items()]
     side = Operand(builder.fresh("side"), BIGINT, nullable=False)
     if full:
         shown_right, pairs_right = _nullable(builder, source, used)
@@ -520,10 +524,10 @@ def _outer(
     keyed = {
         name: Operand(
             builder.fresh(name),
-            common_type(one.type, other.type) or one.type if full else other.type,
+            common_type(mine.type, theirs.type) or mine.type if full else theirs.type,
             nullable=True,
         )
-        for name, (one, other) in keys.items()
+        for name, (mine, theirs) in keys.items()
     }
     matched = [*left_body, *both, *_present(builder, [*pairs_left, *pairs_right])]
     matched += _present(builder, [(keyed[n], pair[not full]) for n, pair in keys.items()])
@@ -534,22 +538,22 @@ def _outer(
         Source(s.alias, {n: of(c) for n, c in s.columns.items()}, tuple(map(of, s.identity)))
         for s in left_sources
     ]
-    old = {name: of(one) for name, one in scope.merged.items()}
+    old = {name: of(operand) for name, operand in scope.merged.items()}
     rows = [renamed, *body]
     no_match = absent(conjunction((renamed, *right.condition(rows, fresh, moved, old))))
-    there = _same_source(source, fresh)
+    fresh_of = _same_source(source, fresh)
     alone = [*around, *body, no_match, *_missing(pairs_left)]
     alone += _present(builder, [(keyed[n], fresh.columns[n]) for n in keys])
     if full:
-        alone += _present(builder, [(shown, there[one.term]) for shown, one in pairs_right])
+        alone += _present(builder, [(shown, fresh_of[value.term]) for shown, value in pairs_right])
     else:
-        alone += [equal(one.term, there[one.term].term) for one in _operands(source)]
+        alone += [equal(operand.term, fresh_of[operand.term].term) for operand in _operands(source)]
     choices = [matched, alone]
     if full:
         again, _ = right.matching()
         lone = [*left_body, absent(conjunction(again)), *_present(builder, pairs_left)]
         lone += _missing(pairs_right)
-        lone += _present(builder, [(keyed[name], one) for name, (one, _) in keys.items()])
+        lone += _present(builder, [(keyed[name], mine) for name, (mine, _) in keys.items()])
         choices.append(lone)
         for number, choice in enumerate(choices):
             choice.append(equal(side.term, Const(number, "number")))
@@ -559,7 +563,7 @@ def _outer(
     scope.merged = merged
     scope.merge(keyed, shown_right.alias)
     for test in tests:
-        if all(scope.here(one) is not None for one in test.find_all(exp.Column)):
+        if all(scope.here(column) is not None for column in test.find_all(exp.Column)):
             formulas.require(test)
     kept(formulas)
 
@@ -576,23 +580,23 @@ def _same_source(source: Source, other: Source) -> dict[Term, Operand]:
         (*other.columns.values(), *other.identity),
         strict=True,
     )
-    return {one.term: two for one, two in pairs}
+    return {mine.term: theirs for mine, theirs in pairs}
 
 
 def kept(formulas: Formulas) -> None:
     """The rows so far as a relation: its alternatives do not multiply, and other rules read it."""
     builder, scope = formulas.builder, formulas.scope
-    operands = list(dict.fromkeys(one for s in scope.sources for one in _operands(s)))
-    operands += [one for one in scope.merged.values() if one not in operands]
+    operands = list(dict.fromkeys(operand for s in scope.sources for operand in _operands(s)))
+    operands += [operand for operand in scope.merged.values() if operand not in operands]
     if scope.known is not None:  # after grouping nothing else is seen
         operands = list(dict.fromkeys(scope.known.values()))
-    made = builder.relation([one.column(f"c{n}") for n, one in enumerate(operands)])
-    builder.head(made, operands, formulas.body)
-    atom, found = builder.bind(made)
-    new = dict(zip(operands, found, strict=True))
+    relation = builder.relation([operand.column(f"c{n}") for n, operand in enumerate(operands)])
+    builder.head(relation, operands, formulas.body)
+    atom, variables = builder.bind(relation)
+    new = dict(zip(operands, variables, strict=True))
     formulas.body[:] = [atom]
     if scope.known is not None:
-        scope.known = {node: new[one] for node, one in scope.known.items()}
+        scope.known = {node: new[operand] for node, operand in scope.known.items()}
         return
     scope.sources[:] = [
         Source(
@@ -600,4 +604,4 @@ def kept(formulas: Formulas) -> None:
         )
         for s in scope.sources
     ]
-    scope.merged = {name: new[one] for name, one in scope.merged.items()}
+    scope.merged = {name: new[operand] for name, operand in scope.merged.items()}

@@ -95,27 +95,27 @@ def _keys(node: exp.Expr, named: Sequence[exp.Expr], dialect: str) -> tuple[_Key
     """The steps of a path; None where they are not known."""
     path = node.args.get("expression")
     if isinstance(node, exp.Anonymous):
-        return tuple(_Either(one.name) for one in named) if all(map(_is_text, named)) else None
+        return tuple(_Either(key.name) for key in named) if all(map(_is_text, named)) else None
     if isinstance(node, exp.JSONBExtract | exp.JSONBExtractScalar):
         if dialect != "postgres" or not isinstance(path, exp.Literal):
             return None
-        found = _STEPS.fullmatch(path.name)
-        return None if found is None else tuple(map(_Either, filter(None, found[1].split(","))))
-    place = None if path is None else whole(path)
-    if place is not None:
-        return (place,)
+        match = _STEPS.fullmatch(path.name)
+        return None if match is None else tuple(map(_Either, filter(None, match[1].split(","))))
+    index = None if path is None else whole(path)
+    if index is not None:
+        return (index,)
     parts = path.expressions if isinstance(path, exp.JSONPath) else ()
     root, *steps = parts or (None,)
     known = all(
-        (isinstance(one, exp.JSONPathKey) and isinstance(one.this, str))
-        or (isinstance(one, exp.JSONPathSubscript) and isinstance(one.this, int))
-        for one in steps
+        (isinstance(step, exp.JSONPathKey) and isinstance(step.this, str))
+        or (isinstance(step, exp.JSONPathSubscript) and isinstance(step.this, int))
+        for step in steps
     )
     if not isinstance(root, exp.JSONPathRoot) or not known or node.expressions:
         return None
-    keys = tuple(one.this for one in steps)
+    keys = tuple(step.this for step in steps)
     if dialect == "postgres" and not node.args.get("only_json_types"):  # JSON_EXTRACT_PATH
-        return tuple(_Either(one) for one in keys)
+        return tuple(_Either(key) for key in keys)
     return keys
 
 
@@ -145,10 +145,10 @@ _TYPES: Final = {exp.DType.JSON: "json", exp.DType.JSONB: "jsonb"}
 
 
 def _of_duckdb(text: str, keys: Sequence[_Key], is_text: bool) -> str | None:
-    there, found = _at(_DECODER.decode(text), keys)
-    if not there or (is_text and found is None):
+    is_there, member = _at(_DECODER.decode(text), keys)
+    if not is_there or (is_text and member is None):
         return None
-    return found if is_text and isinstance(found, str) else _written(found)
+    return member if is_text and isinstance(member, str) else _written(member)
 
 
 def _of_spark(text: str, keys: Sequence[_Key], is_text: bool) -> str | None:
@@ -160,10 +160,10 @@ def _of_spark(text: str, keys: Sequence[_Key], is_text: bool) -> str | None:
         if "'" in text:
             raise ValueError("Spark reads single quotes, too; write double ones") from None
         return None
-    there, found = _at(value, keys)
-    if not there or (found is None and keys and isinstance(keys[-1], str)):
+    is_there, member = _at(value, keys)
+    if not is_there or (member is None and keys and isinstance(keys[-1], str)):
         return None
-    return found if isinstance(found, str) else _written(found, float_text=_java)
+    return member if isinstance(member, str) else _written(member, float_text=_java)
 
 
 _BLANKS: Final = " \t\n\r"
@@ -180,10 +180,10 @@ def _java(value: float) -> str:
 
 def _numeric(text: str) -> Decimal:
     """A number of jsonb: all of its digits."""
-    found = Decimal(text)
-    if found.adjusted() > _MOST or -int(found.as_tuple().exponent) > _MOST:
+    number = Decimal(text)
+    if number.adjusted() > _MOST or -int(number.as_tuple().exponent) > _MOST:
         raise ValueError("a number that is too large for JSON")
-    return found if found else abs(found)
+    return number if number else abs(number)
 
 
 _MOST: Final = 16_000
@@ -191,8 +191,10 @@ _MOST: Final = 16_000
 
 def _sorted(pairs: list[tuple[str, Any]]) -> _Object:
     """An object of jsonb: of equal keys the last, short ones first."""
-    found = sorted(dict(pairs).items(), key=lambda pair: (len(pair[0].encode()), pair[0].encode()))
-    return _Object(found)
+    members = sorted(
+        dict(pairs).items(), key=lambda pair: (len(pair[0].encode()), pair[0].encode())
+    )
+    return _Object(members)
 
 
 _BINARY: Final = json.JSONDecoder(
@@ -204,10 +206,10 @@ def _of_jsonb(text: str, keys: Sequence[_Key], is_text: bool) -> str | None:
     value = _BINARY.decode(text)
     if not isinstance(value, list | _Object) and keys and isinstance(keys[0], int):
         value = [value]  # jsonb keeps a lone value so
-    there, found = _at(value, keys)
-    if not there or (is_text and found is None):
+    is_there, member = _at(value, keys)
+    if not is_there or (is_text and member is None):
         return None
-    return found if is_text and isinstance(found, str) else _written(found, ", ", ": ")
+    return member if is_text and isinstance(member, str) else _written(member, ", ", ": ")
 
 
 def _of_json(text: str, keys: Sequence[_Key], is_text: bool) -> str | None:
@@ -218,18 +220,18 @@ def _of_json(text: str, keys: Sequence[_Key], is_text: bool) -> str | None:
         members = list(_members(text, at))
         is_object = text[at] == "{"
         if is_object and isinstance(key, str):
-            members = [one for one in members if one.name == key]
-            place: int | None = -1
+            members = [member for member in members if member.name == key]
+            index: int | None = -1
         else:
-            place = None if is_object or text[at] != "[" else _place(key)
-        if place is None or not -len(members) <= place < len(members):
+            index = None if is_object or text[at] != "[" else _index(key)
+        if index is None or not -len(members) <= index < len(members):
             return None
-        at, end = members[place].at, members[place].end
-    found = text[at:end]
-    if is_text and found[0] in '"n':  # a text, or NULL
-        value = json.loads(found)
+        at, end = members[index].at, members[index].end
+    part = text[at:end]
+    if is_text and part[0] in '"n':  # a text, or NULL
+        value = json.loads(part)
         return None if value is None else str(value)
-    return found
+    return part
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +266,7 @@ def _blank(text: str, at: int) -> int:
     return at
 
 
-def _place(key: _Key) -> int | None:
+def _index(key: _Key) -> int | None:
     """The place in an array that a step is, if it is one."""
     if isinstance(key, int):
         return key
@@ -284,16 +286,16 @@ def _at(value: Any, keys: Sequence[str | int]) -> tuple[bool, Any]:
     """Whether there is something at a path, and what."""
     for key in keys:
         if isinstance(value, _Object) and isinstance(key, str):
-            found = [one for name, one in value if name == key][:1]
+            members = [member for name, member in value if name == key][:1]
         else:
-            at = _place(key) if isinstance(value, list) else None
+            at = _index(key) if isinstance(value, list) else None
             if at is None:
                 return False, None
             at = at + len(value) if at < 0 else at
-            found = value[at : at + 1] if at >= 0 else []
-        if not found:
+            members = value[at : at + 1] if at >= 0 else []
+        if not members:
             return False, None
-        (value,) = found
+        (value,) = members
     return True, value
 
 
@@ -302,11 +304,12 @@ def _written(
 ) -> str:
     if isinstance(value, _Object):
         pairs = (
-            f"{_written(key)}{colon}{_written(one, comma, colon, float_text)}" for key, one in value
+            f"{_written(key)}{colon}{_written(member, comma, colon, float_text)}"
+            for key, member in value
         )
         return f"{{{comma.join(pairs)}}}"
     if isinstance(value, list):
-        return f"[{comma.join(_written(one, comma, colon, float_text) for one in value)}]"
+        return f"[{comma.join(_written(element, comma, colon, float_text) for element in value)}]"
     if isinstance(value, float):
         return (float_text or _number)(value)
     if isinstance(value, Decimal):
@@ -323,11 +326,11 @@ def _number(value: float) -> str:
     text = "".join(map(str, digits)).rstrip("0") or "0"
     point = len(digits) + exponent  # before which digit the point stands, from the first
     if value == 0:
-        found = "0.0"
+        unsigned = "0.0"
     elif 0 < point <= 21:
-        found = f"{text[:point].ljust(point, '0')}.{text[point:] or '0'}"
+        unsigned = f"{text[:point].ljust(point, '0')}.{text[point:] or '0'}"
     elif -6 < point <= 0:
-        found = f"0.{'0' * -point}{text}"
+        unsigned = f"0.{'0' * -point}{text}"
     else:
-        found = f"{text[0]}{'.' * (len(text) > 1)}{text[1:]}e{point - 1}"
-    return f"{'-' * sign}{found}"
+        unsigned = f"{text[0]}{'.' * (len(text) > 1)}{text[1:]}e{point - 1}"
+    return f"{'-' * sign}{unsigned}"

@@ -5,11 +5,11 @@
 
 DuckDB goes step by step, and aggregates what a step finds with what is there. Where better values
 lead to the same rows or to better ones, the order of the steps decides nothing: there is a least
-fixpoint. Made are all rows that starts and steps find (`found`), for each column that a step reads
-a relation of the best value of a key, and what a step reads, made of these; outside, `found` is
-grouped by the key. Invariant: a value gets better, becomes true, or is the same, when what it is
-made of gets better (`_Steps.way`); a step of which that is not known is refused, and so is a column
-whose last row counts.
+fixpoint. Made are all rows that starts and steps find (`candidates`), for each column that a step
+reads a relation of the best value of a key, and what a step reads, made of these; outside,
+`candidates` is grouped by the key. Invariant: a value gets better, becomes true, or is the same,
+when what it is made of gets better (`_Way.of`); a step of which that is not known is refused, and
+so is a column whose last row counts.
 """
 
 from __future__ import annotations
@@ -78,36 +78,36 @@ def keyed(
     Raises SqlRefusedError for what follows from the order of steps, SqlProgrammingError.
     """
     starts = [queries.rows(builder, side, scope.inner(alone=True)) for side in first]
-    columns = queries.unified(builder, cte.this, [one.columns for one in starts])
-    names = [one.name for one in cte.args["alias"].columns] or [one.name for one in columns]
+    columns = queries.unified(builder, cte.this, [start.columns for start in starts])
+    names = [column.name for column in cte.args["alias"].columns or columns]
     if len(names) != len(columns):
         message = f"{len(names)} names for {len(columns)} columns"
         raise builder.statement.wrong(message, cte, "give each column one name")
-    key = _said(builder, cte, names)
+    key = _key_of(builder, cte, names)
     read = [_Step(builder, key, side) for side in again]
-    columns = [replace(one, name=name) for one, name in zip(columns, names, strict=True)]
+    columns = [replace(column, name=name) for column, name in zip(columns, names, strict=True)]
     while True:
         mark = builder.mark()
         seen = builder.relation(columns)
         inner = replace(scope, ctes={**scope.ctes, key.name: seen})
-        steps = [queries.rows(builder, one.select, inner.inner(alone=True)) for one in read]
-        sides = [columns, *(one.columns for one in steps)]
+        steps = [queries.rows(builder, step.select, inner.inner(alone=True)) for step in read]
+        sides = [columns, *(step.columns for step in steps)]
         wider = queries.unified(builder, cte.this, sides)
         if wider == columns:
             break
         builder.back(mark)
         columns = wider
-    for one in read:
-        one.require_better(columns)
-    found = builder.relation(columns)
+    for step in read:
+        step.require_better(columns)
+    candidates = builder.relation(columns)
     for part in (*starts, *steps):
-        builder.head(found, [operand for _, operand in part.outputs], part.body)
-    kept = dict.fromkeys(name for one in read for name in one.read)
-    _show(builder, key, seen, found, [_best(builder, key, found, name) for name in kept])
-    return _grouped(builder, key, found, scope)
+        builder.head(candidates, [operand for _, operand in part.outputs], part.body)
+    kept = dict.fromkeys(name for step in read for name in step.read)
+    _show(builder, key, seen, candidates, [_best(builder, key, candidates, name) for name in kept])
+    return _grouped(builder, key, candidates, scope)
 
 
-def _said(builder: Builder, cte: exp.CTE, names: Sequence[str]) -> _Key:
+def _key_of(builder: Builder, cte: exp.CTE, names: Sequence[str]) -> _Key:
     """What USING KEY says. Raises SqlProgrammingError, SqlRefusedError."""
     statement = builder.statement
     keys: list[str] = []
@@ -126,9 +126,9 @@ def _said(builder: Builder, cte: exp.CTE, names: Sequence[str]) -> _Key:
     if not keys:
         message = "USING KEY without a key"
         raise statement.wrong(message, cte.args["key_expressions"][0], "name a column")
-    found = _Key(cte, names, keys, kept)
-    _require_kept(builder, found)
-    return found
+    key = _Key(cte, names, keys, kept)
+    _require_kept(builder, key)
+    return key
 
 
 def _part(builder: Builder, node: exp.Expr) -> tuple[str, exp.Expr | None]:
@@ -152,7 +152,7 @@ def _require_kept(builder: Builder, key: _Key) -> None:
     lost = [name for name in key.names if name not in key.keys and name not in kept]
     if lost:
         least = (f"MIN({name})" for name in lost)
-        parts = [*key.keys, *least, *(one.sql() for one in kept.values())]
+        parts = [*key.keys, *least, *(call.sql() for call in kept.values())]
         way_out = f"say which value stays: USING KEY ({', '.join(parts)}), or MAX, ARG_MIN, ARG_MAX"
         what = f"USING KEY that keeps the last {lost[0]}, which follows from the order of steps,"
         raise builder.refused(what, key.cte.args["key_expressions"][0], way_out)
@@ -183,7 +183,7 @@ class _Step:
     def __init__(self, builder: Builder, key: _Key, side: exp.Expr) -> None:
         self._builder, self._key = builder, key
         query = queries.unwrapped(side)
-        tables = [one for one in query.find_all(exp.Table) if one.name == key.name]
+        tables = [table for table in query.find_all(exp.Table) if table.name == key.name]
         if not isinstance(query, exp.Select) or len(tables) != 1:
             way_out = f"write a SELECT that reads {key.name} once; the best values are kept anyway"
             raise builder.refused("this step of USING KEY", tables[-1] if tables else side, way_out)
@@ -219,14 +219,14 @@ class _Step:
         if alias is not None and alias.columns:
             way_out = "name the columns in WITH alone"
             raise self._builder.refused("other names of the columns in a step", table, way_out)
-        own = next((place for place, join in enumerate(joins) if join.this is table), -1)
+        own = next((index for index, join in enumerate(joins) if join.this is table), -1)
         is_first = query.args["from_"].this is table
         mine = joins[own : own + 1] if own >= 0 else ()
         is_inner = not any(
-            one.side or one.args.get("method") or one.kind not in ("", "INNER", "CROSS")
-            for one in mine
+            join.side or join.args.get("method") or join.kind not in ("", "INNER", "CROSS")
+            for join in mine
         )
-        outer = any(one.side in ("RIGHT", "FULL") for one in joins[own + 1 :])
+        outer = any(join.side in ("RIGHT", "FULL") for join in joins[own + 1 :])
         if outer or not (is_first or (own >= 0 and is_inner)):
             way_out = f"write {name} first in FROM, or in an inner join"
             raise self._builder.refused(f"{name} in this place of a step", table, way_out)
@@ -237,14 +237,14 @@ class _Step:
             if column.name == name and column.table in ("", self._alias):
                 yield column
         for join in node.find_all(exp.Join):
-            yield from (one for one in join.args.get("using") or () if one.name == name)
+            yield from (key for key in join.args.get("using") or () if key.name == name)
 
     def _reads(self, node: exp.Expr) -> bool:
         return any(True for name in self._key.kept for _ in self._columns(node, name))
 
     def require_better(self, columns: Sequence[Column]) -> None:
         """Refuse a step that better values do not make better. Raises SqlRefusedError."""
-        key, known = self._key, {one.name: one for one in columns}
+        key, known = self._key, {column.name: column for column in columns}
         for name in self.read:
             if isinstance(key.kept[name], _BY):
                 way_out = (
@@ -261,8 +261,8 @@ class _Step:
             tests += conditions(on) if plain else ()
             fixed = join.this if plain else join  # what a value must not decide at all
             self._require(method != "NATURAL" and not self._reads(fixed), join, "")
-        there = {name for one in tests for name in _known(one)}
-        known = {n: replace(c, nullable=c.nullable and n not in there) for n, c in known.items()}
+        not_null = {name for test in tests for name in _known(test)}
+        known = {n: replace(c, nullable=c.nullable and n not in not_null) for n, c in known.items()}
         way = _Way(key, known, self._reads)
         for shown, name in zip(self.select.expressions, key.names, strict=True):
             wanted = key.way(name)
@@ -310,20 +310,20 @@ class _Way:
         if isinstance(node, exp.Mul | exp.Div | exp.IntDiv):
             return self._scaled(node)
         if isinstance(node, exp.Least | exp.Greatest):
-            found = _both([self.of(one) for one in (node.this, *node.expressions)])
+            way = _both([self.of(part) for part in (node.this, *node.expressions)])
             skips = -1 if isinstance(node, exp.Least) else 1  # a NULL is passed over
-            return found if found == skips or not self._nullable(node) else _SOME
+            return way if way == skips or not self._nullable(node) else _SOME
         if isinstance(node, exp.Cast) and self._numbers(node):
             return self.of(node.this)
         return _SOME
 
     def _pair(self, node: exp.Binary) -> int | None:
-        one, other = self.of(node.this), self.of(node.expression)
+        left, right = self.of(node.this), self.of(node.expression)
         if isinstance(node, exp.Sub | exp.GT | exp.GTE):
-            other = _turned(other)
+            right = _turned(right)
         elif isinstance(node, exp.LT | exp.LTE):
-            one = _turned(one)
-        return _both([one, other])
+            left = _turned(left)
+        return _both([left, right])
 
     def _scaled(self, node: exp.Binary) -> int | None:
         """Times a constant, or divided by one."""
@@ -342,15 +342,19 @@ class _Way:
 
     def _numbers(self, node: exp.Cast) -> bool:
         kinds = [
-            self.columns[one.name].type for one in node.find_all(exp.Column) if self.reads(one)
+            self.columns[column.name].type
+            for column in node.find_all(exp.Column)
+            if self.reads(column)
         ]
         to = node.to.this.name
         wide = ("INT", "BIGINT", "HUGEINT", "INT128", "DOUBLE", "FLOAT", "DECIMAL", "SMALLINT")
-        return to in wide and all(one.is_numeric for one in kinds)
+        return to in wide and all(kind.is_numeric for kind in kinds)
 
     def _nullable(self, node: exp.Expr) -> bool:
         return any(
-            self.columns[one.name].nullable for one in node.find_all(exp.Column) if self.reads(one)
+            self.columns[column.name].nullable
+            for column in node.find_all(exp.Column)
+            if self.reads(column)
         )
 
 
@@ -360,7 +364,9 @@ def _known(test: exp.Expr) -> Iterator[str]:
     if isinstance(test, exp.Not) and _is_null(test.this):
         test = exp.EQ(this=test.this.this.copy(), expression=exp.true())
     if isinstance(test, exp.EQ | exp.LT | exp.LTE | exp.GT | exp.GTE):
-        yield from (one.name for one in (test.this, test.expression) if isinstance(one, exp.Column))
+        yield from (
+            side.name for side in (test.this, test.expression) if isinstance(side, exp.Column)
+        )
 
 
 def _is_null(node: exp.Expr) -> bool:
@@ -373,69 +379,72 @@ def _turned(way: int | None) -> int | None:
 
 def _both(ways: Sequence[int | None]) -> int | None:
     """The way of what goes with each of these."""
-    found = {way for way in ways if way != 0}
-    if not found:
+    moves = {way for way in ways if way != 0}
+    if not moves:
         return 0
-    return found.pop() if len(found) == 1 else _SOME
+    return moves.pop() if len(moves) == 1 else _SOME
 
 
 # --- relations -----------------------------------------------------------------------------------
 
 
-def _best(builder: Builder, key: _Key, found: Relation, name: str) -> Relation:
+def _best(builder: Builder, key: _Key, candidates: Relation, name: str) -> Relation:
     """The best value of a column for each key: NULL is none."""
-    columns = {one.name: one for one in found.columns}
+    columns = {column.name: column for column in candidates.columns}
     kind = columns[name].type
     if kind.base not in ("number", "float") and kind is not TEXT:
         way_out = "keep a number, a text, a day or a moment"
         raise builder.refused(f"USING KEY that keeps {kind.name}", key.kept[name], way_out)
-    made = builder.relation(
-        [*(columns[one] for one in key.keys), Column(name, kind, nullable=False)]
+    best = builder.relation(
+        [*(columns[key_name] for key_name in key.keys), Column(name, kind, nullable=False)]
     )
-    made = replace(made, kept="min" if key.way(name) < 0 else "max")
-    builder.relations[-1] = made
-    atom, operands = builder.bind(found)
-    there = dict(zip(columns, operands, strict=True))
-    value = there[name]
+    best = replace(best, kept="min" if key.way(name) < 0 else "max")
+    builder.relations[-1] = best
+    atom, operands = builder.bind(candidates)
+    by_name = dict(zip(columns, operands, strict=True))
+    value = by_name[name]
     body: list[Formula] = [atom]
     term = value.term
     if value.nullable:
         term = builder.fresh(name)
         body.append(equal(value.term, some(term, kind)))
-    builder.rule(made, [*(there[one].term for one in key.keys), term], body)
-    return made
+    builder.rule(best, [*(by_name[key_name].term for key_name in key.keys), term], body)
+    return best
 
 
 def _show(
-    builder: Builder, key: _Key, seen: Relation, found: Relation, best: Sequence[Relation]
+    builder: Builder, key: _Key, seen: Relation, candidates: Relation, best: Sequence[Relation]
 ) -> None:
     """What a step reads: of each key the best values, and NULL, which is worse than any.
 
     That NULL is there beside a value changes nothing, since values make no row that it does not.
     """
-    columns = {one.name: one for one in found.columns}
-    every = [(True, False) if columns[one.columns[-1].name].nullable else (True,) for one in best]
+    columns = {column.name: column for column in candidates.columns}
+    every = [
+        (True, False) if columns[relation.columns[-1].name].nullable else (True,)
+        for relation in best
+    ]
     for chosen in product(*every):
-        atom, operands = builder.bind(found)
-        there: dict[str, Operand] = dict(zip(columns, operands, strict=True))
-        shown = {name: there[name] for name in key.keys}
+        atom, operands = builder.bind(candidates)
+        by_name: dict[str, Operand] = dict(zip(columns, operands, strict=True))
+        shown = {name: by_name[name] for name in key.keys}
         body: list[Formula] = [] if any(chosen) else [atom]
-        for is_known, one in zip(chosen, best, strict=True):
+        for is_known, relation in zip(chosen, best, strict=True):
             if is_known:
-                match, values = builder.bind(one)
+                match, values = builder.bind(relation)
                 pairs = zip(
-                    match.args, (*(there[name] for name in key.keys), values[-1]), strict=True
+                    match.args, (*(by_name[name] for name in key.keys), values[-1]), strict=True
                 )
                 body.append(replace(match, args=tuple(operand.term for _, operand in pairs)))
-                shown[one.columns[-1].name] = values[-1]
-        outputs = [shown.get(one.name) or blank(one) for one in found.columns]
+                shown[relation.columns[-1].name] = values[-1]
+        outputs = [shown.get(column.name) or blank(column) for column in candidates.columns]
         builder.head(seen, outputs, body)
 
 
-def _grouped(builder: Builder, key: _Key, found: Relation, scope: Scope) -> Relation:
+def _grouped(builder: Builder, key: _Key, candidates: Relation, scope: Scope) -> Relation:
     """Of all rows the best of each key, as an aggregation says it."""
     if not key.kept:
-        return found
+        return candidates
     table = builder.fresh("found").name
     shown = []
     for name in key.names:
@@ -445,12 +454,12 @@ def _grouped(builder: Builder, key: _Key, found: Relation, scope: Scope) -> Rela
             for column in node.find_all(exp.Column):
                 column.set("table", None)
         shown.append(exp.alias_(node, name, quoted=True))
-    whole = exp.Select(
+    aggregation = exp.Select(
         expressions=shown,
         from_=exp.From(this=exp.Table(this=exp.to_identifier(table, quoted=True))),
         group=exp.Group(expressions=[exp.column(name, quoted=True) for name in key.keys]),
     )
-    builder.alive.append(whole)
+    builder.alive.append(aggregation)
     return queries.relation(
-        builder, whole, Scope(scope.statement, scope.ctes).with_cte(table, found)
+        builder, aggregation, Scope(scope.statement, scope.ctes).with_cte(table, candidates)
     )

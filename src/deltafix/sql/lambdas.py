@@ -72,14 +72,14 @@ def compiled(scalars: Scalars, node: exp.Expr) -> Scalar:
     keeps = isinstance(node, exp.ArrayFilter)
     value = body.expressions[0] if keeps else body.this
     condition = body.this if keeps else None
-    return _made(scalars, _Over(word, node.this, body.expressions, value, condition))
+    return _mapped(scalars, _Over(word, node.this, body.expressions, value, condition))
 
 
 def comprehension(scalars: Scalars, node: exp.Comprehension) -> Scalar:
     """`[x + i for x, i in array if x > 2]`."""
-    names = [one for one in (node.args["expression"], node.args.get("position")) if one]
+    names = [name for name in (node.args["expression"], node.args.get("position")) if name]
     iterator, condition = node.args["iterator"], node.args.get("condition")
-    return _made(scalars, _Over("a list comprehension", iterator, names, node.this, condition))
+    return _mapped(scalars, _Over("a list comprehension", iterator, names, node.this, condition))
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +112,10 @@ def _inside(
     bodies: Sequence[exp.Expr],
 ) -> tuple[list[Given], list[Scalar]]:
     """Where the values of a lambda's names are put, and its bodies."""
-    places = [Given() for _ in names]
+    slots = [Given() for _ in names]
     known = {
-        name.name.lower(): Scalar(_read(place), kind, nullable=True)
-        for name, place, kind in zip(names, places, kinds, strict=False)
+        name.name.lower(): Scalar(_read(slot), kind, nullable=True)
+        for name, slot, kind in zip(names, slots, kinds, strict=False)
     }
 
     def leaf(part: exp.Expr) -> Scalar | None:
@@ -123,8 +123,8 @@ def _inside(
         is_name = isinstance(part, exp.Identifier) or (
             isinstance(part, exp.Column) and not part.table
         )
-        found = known.get(part.name.lower()) if is_name else None
-        return scalars.leaf(part) if found is None else found
+        scalar = known.get(part.name.lower()) if is_name else None
+        return scalars.leaf(part) if scalar is None else scalar
 
     for body in bodies:
         if body.find(exp.Query, exp.AggFunc, exp.Window):
@@ -132,15 +132,15 @@ def _inside(
             message = "a lambda that is no expression of one row"
             raise scalars.statement.refused(message, body, way_out)
     within = type(scalars)(scalars.statement, leaf)
-    return places, [within.compile(body) for body in bodies]
+    return slots, [within.compile(body) for body in bodies]
 
 
-def _made(scalars: Scalars, over: _Over) -> Scalar:
+def _mapped(scalars: Scalars, over: _Over) -> Scalar:
     array, element = _array(scalars, over.array, over.word)
     if array.type is NULL:
         return array
-    bodies = [one for one in (over.value, over.condition) if one is not None]
-    places, (made, *tests) = _inside(scalars, over.names, (element, BIGINT), bodies)
+    bodies = [body for body in (over.value, over.condition) if body is not None]
+    slots, (transform, *tests) = _inside(scalars, over.names, (element, BIGINT), bodies)
     if tests and tests[0].type not in (BOOLEAN, NULL):
         message = f"{over.word} by {tests[0].type.name}"
         way_out = "it takes BOOLEAN: compare with something"
@@ -151,15 +151,15 @@ def _made(scalars: Scalars, over: _Over) -> Scalar:
         values = array.compute(row)
         if values is None:
             return None
-        found = []
-        for number, one in enumerate(values, first):
-            for place, given in zip(places, (one, number), strict=False):
-                place.value = given
+        results = []
+        for number, value in enumerate(values, first):
+            for slot, given in zip(slots, (value, number), strict=False):
+                slot.value = given
             if all(test.compute(row) is True for test in tests):
-                found.append(made.compute(row))
-        return tuple(found)
+                results.append(transform.compute(row))
+        return tuple(results)
 
-    return Scalar(compute, array_type(made.type), array.nullable)
+    return Scalar(compute, array_type(transform.type), array.nullable)
 
 
 def _reduced(scalars: Scalars, node: exp.Expr, body: exp.Lambda, word: str) -> Scalar:
@@ -172,16 +172,16 @@ def _reduced(scalars: Scalars, node: exp.Expr, body: exp.Lambda, word: str) -> S
     kind = element if first is None else first.type
     while True:  # types only widen
         kind = computed_decimal(MOST_DIGITS, kind.scale, kind) if kind.is_decimal else kind
-        places, (made,) = _inside(scalars, body.expressions, (kind, element, BIGINT), [body.this])
-        both = common_type(kind, made.type)
+        slots, (merged,) = _inside(scalars, body.expressions, (kind, element, BIGINT), [body.this])
+        both = common_type(kind, merged.type)
         both = computed_decimal(MOST_DIGITS, both.scale, both) if both and both.is_decimal else both
         if both is None or (scalars.statement.dialect == "spark" and both is not kind):
-            message = f"{word} that makes {made.type.name} of {kind.name}"
+            message = f"{word} that makes {merged.type.name} of {kind.name}"
             raise scalars.statement.wrong(message, body, "CAST(... AS ...) one of them")
         if both is kind:
             break
         kind = both
-    step = scalars.converted(made, kind)
+    step = scalars.converted(merged, kind)
     start = None if first is None else scalars.converted(first, kind)
     convert = (
         scalars.converted(Scalar(_itself, element, nullable=True), kind) if not first else None
@@ -199,18 +199,18 @@ def _reduced(scalars: Scalars, node: exp.Expr, body: exp.Lambda, word: str) -> S
             return None
         rest = enumerate(values, 1)
         if start is not None:
-            found = start.compute(row)
+            acc = start.compute(row)
         elif values:
-            found = convert.compute(next(rest)[1]) if convert else None
+            acc = convert.compute(next(rest)[1]) if convert else None
         else:
             raise ValueError("LIST_REDUCE of an empty array: say what is first")
-        for number, one in rest:
-            for place, given in zip(places, (found, one, number), strict=False):
-                place.value = given
-            found = step.compute(row)
+        for number, value in rest:
+            for slot, given in zip(slots, (acc, value, number), strict=False):
+                slot.value = given
+            acc = step.compute(row)
         if last is None:
-            return found
-        ends[0].value = found
+            return acc
+        ends[0].value = acc
         return last.compute(row)
 
     return scalars.checked(compute, kind if last is None else last.type, nullable=True)
@@ -220,5 +220,5 @@ def _itself(value: Any) -> Any:
     return value
 
 
-def _read(place: Given) -> Callable[[Any], Any]:
-    return lambda _: place.value
+def _read(slot: Given) -> Callable[[Any], Any]:
+    return lambda _: slot.value

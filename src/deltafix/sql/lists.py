@@ -68,45 +68,49 @@ class _Form:
 
 
 def _sorted(key: _Key, array: _Array, *, down: bool = False, first: bool = False) -> _Array:
-    known = sorted((one for one in array if one is not None), key=key, reverse=down)
+    known = sorted((element for element in array if element is not None), key=key, reverse=down)
     nulls = (None,) * (len(array) - len(known))
     return (*nulls, *known) if first else (*known, *nulls)
 
 
-def _told(key: _Key) -> _Key:
+def _nullable_key(key: _Key) -> _Key:
     """The key of elements of which NULL is one, equal to itself."""
-    return lambda one: (one is None, None if one is None else key(one))
+    return lambda element: (element is None, None if element is None else key(element))
 
 
 def _distinct(key: _Key, array: _Array, *, nulls: bool = False) -> _Array:
     """In the order in which they are first there."""
     seen: dict[Any, Any] = {}
-    for one in array:
-        if one is not None or nulls:
-            seen.setdefault(_told(key)(one), one)
+    for element in array:
+        if element is not None or nulls:
+            seen.setdefault(_nullable_key(key)(element), element)
     return tuple(seen.values())
 
 
 def _kept(key: _Key, array: _Array, other: _Array, *, there: bool, nulls: bool = False) -> _Array:
     """What is in another one, or is not; once each."""
-    told = _told(key)
-    others = {told(one) for one in other}
+    key_of = _nullable_key(key)
+    others = {key_of(element) for element in other}
     return tuple(
-        one for one in _distinct(key, array, nulls=nulls) if (told(one) in others) is there
+        element
+        for element in _distinct(key, array, nulls=nulls)
+        if (key_of(element) in others) is there
     )
 
 
-def _position(key: _Key, array: _Array | None, one: Any, missing: int | None = None) -> int | None:
+def _position(
+    key: _Key, array: _Array | None, element: Any, missing: int | None = None
+) -> int | None:
     if array is None:
         return None
-    told = _told(key)
-    places = (place for place, other in enumerate(array, 1) if told(other) == told(one))
-    return next(places, missing)
+    key_of = _nullable_key(key)
+    positions = (at for at, other in enumerate(array, 1) if key_of(other) == key_of(element))
+    return next(positions, missing)
 
 
 def _any_there(key: _Key, array: _Array, other: _Array) -> bool:
-    return not {key(one) for one in array if one is not None}.isdisjoint(
-        key(one) for one in other if one is not None
+    return not {key(element) for element in array if element is not None}.isdisjoint(
+        key(element) for element in other if element is not None
     )
 
 
@@ -114,8 +118,8 @@ def _all_there(key: _Key, array: _Array, other: _Array, *, nulls: bool = True) -
     """Whether all of the second are in the first; of NULLs only if they are told apart."""
     if not nulls and None in other:
         return False
-    there = {key(one) for one in array if one is not None}
-    return all(key(one) in there for one in other if one is not None)
+    keys = {key(element) for element in array if element is not None}
+    return all(key(element) in keys for element in other if element is not None)
 
 
 def _overlap(key: _Key, array: _Array, other: _Array) -> bool | None:
@@ -126,20 +130,20 @@ def _overlap(key: _Key, array: _Array, other: _Array) -> bool | None:
 
 
 def _joined(_: _Key, *arrays: _Array | None) -> _Array:
-    return tuple(one for array in arrays if array is not None for one in array)
+    return tuple(element for array in arrays if array is not None for element in array)
 
 
 def _all_or_null(_: _Key, *arrays: _Array) -> _Array:
-    return tuple(one for array in arrays for one in array)
+    return tuple(element for array in arrays for element in array)
 
 
-def _appended(_: _Key, array: _Array | None, one: Any) -> _Array:
-    return (*(array or ()), one)
+def _appended(_: _Key, array: _Array | None, element: Any) -> _Array:
+    return (*(array or ()), element)
 
 
-def _without(key: _Key, array: _Array | None, one: Any) -> _Array | None:
-    told = _told(key)
-    return None if array is None else tuple(x for x in array if told(x) != told(one))
+def _without(key: _Key, array: _Array | None, element: Any) -> _Array | None:
+    key_of = _nullable_key(key)
+    return None if array is None else tuple(x for x in array if key_of(x) != key_of(element))
 
 
 def _extreme(choose: Callable[..., Any]) -> Callable[[_Key, _Array], Any]:
@@ -154,12 +158,12 @@ def _total(known: Sequence[Any]) -> Any:
 
 
 def _sum(_: _Key, array: _Array) -> Any:
-    known = [one for one in array if one is not None]
+    known = [element for element in array if element is not None]
     return _total(known) if known else None
 
 
 def _average(_: _Key, array: _Array) -> float | None:
-    known = [one for one in array if one is not None]
+    known = [element for element in array if element is not None]
     if not known:
         return None
     total = _total(known)
@@ -169,7 +173,7 @@ def _average(_: _Key, array: _Array) -> float | None:
 
 
 def _text(_: _Key, array: _Array, between: str) -> str:
-    return between.join(one for one in array if one is not None)
+    return between.join(element for element in array if element is not None)
 
 
 def _aggregated(_: _Key, array: _Array | None, between: str | None) -> str | None:
@@ -181,7 +185,7 @@ def _aggregated(_: _Key, array: _Array | None, between: str | None) -> str | Non
 
 
 def _flat(_: _Key, array: _Array) -> _Array:
-    return tuple(one for inner in array if inner is not None for one in inner)
+    return tuple(element for inner in array if inner is not None for element in inner)
 
 
 def _flat_or_null(_: _Key, array: _Array) -> _Array | None:
@@ -191,10 +195,10 @@ def _flat_or_null(_: _Key, array: _Array) -> _Array | None:
 def _series(_: _Key, start: int, end: int, step: int = 1, *, last: bool) -> _Array:
     if step == 0:  # of which there are none, or no end of them
         return ()
-    found = range(start, end + (last if step > 0 else -last), step)
-    if len(found) > _MOST:
-        raise ValueError(f"a series of {len(found)} numbers: {_MOST} are the most")
-    return tuple(found)
+    numbers = range(start, end + (last if step > 0 else -last), step)
+    if len(numbers) > _MOST:
+        raise ValueError(f"a series of {len(numbers)} numbers: {_MOST} are the most")
+    return tuple(numbers)
 
 
 def _moments(scalars: Scalars, node: exp.GenerateSeries) -> Scalar:
@@ -202,8 +206,8 @@ def _moments(scalars: Scalars, node: exp.GenerateSeries) -> Scalar:
     statement = scalars.statement
     step = times.interval(statement, node.args["step"].unnest())
     ends = [scalars.compile(node.args[key]) for key in ("start", "end")]
-    if any(one.type not in (DATE, TIMESTAMP, NULL) for one in ends):
-        shown = ", ".join(one.type.name for one in ends)
+    if any(end.type not in (DATE, TIMESTAMP, NULL) for end in ends):
+        shown = ", ".join(end.type.name for end in ends)
         raise statement.wrong(f"a series from {shown}", node, "it takes a DATE or a TIMESTAMP")
     is_of_days = statement.dialect == "spark" and ends[0].type is DATE
     if step.months * step.rest < timedelta() or (is_of_days and step.rest % timedelta(days=1)):
@@ -211,26 +215,26 @@ def _moments(scalars: Scalars, node: exp.GenerateSeries) -> Scalar:
     last, again = not node.args.get("is_end_exclusive"), statement.dialect != "spark"
 
     def compute(start: Any, end: Any) -> _Array:
-        found: list[Any] = []
+        series: list[Any] = []
         at, way = start, 1 if times.size(step) > 0 else -1
         while times.size(step) and (
             (times.micros(end) - times.micros(at)) * way > 0 or (last and at == end)
         ):
-            if len(found) == _MOST:
+            if len(series) == _MOST:
                 raise ValueError(f"a series of more than {_MOST} moments")
-            found.append(at)
-            many = times.Interval(step.months * len(found), step.rest * len(found))
+            series.append(at)
+            many = times.Interval(step.months * len(series), step.rest * len(series))
             try:
                 at = times.moved(at, step, 1) if again else times.moved(start, many, 1)
             except OverflowError:  # the next one is of no year, and so behind the end
                 break
-        return tuple(one.date() for one in found) if is_of_days else tuple(found)
+        return tuple(moment.date() for moment in series) if is_of_days else tuple(series)
 
-    moments = [scalars.converted(one, TIMESTAMP) for one in ends]
+    moments = [scalars.converted(end, TIMESTAMP) for end in ends]
     return Scalar(
-        strict(compute, *(one.compute for one in moments)),
+        strict(compute, *(moment.compute for moment in moments)),
         array_type(DATE if is_of_days else TIMESTAMP),
-        any(one.nullable for one in ends),
+        any(end.nullable for end in ends),
     )
 
 
@@ -248,7 +252,7 @@ def _sort(node: exp.Expr) -> _Form | None:
 
 _ANY: Final = _Form("AA", BOOLEAN, _any_there)
 _ALL: Final = _Form("AA", BOOLEAN, _all_there)
-_WITHIN: Final = _Form("AA", BOOLEAN, lambda key, one, two: _all_there(key, two, one))
+_WITHIN: Final = _Form("AA", BOOLEAN, lambda key, left, right: _all_there(key, right, left))
 _REVERSED: Final = _Form("A", "A", lambda _, array: array[::-1])
 _MIN: Final = _Form("A", "E", _extreme(min))
 _MAX: Final = _Form("A", "E", _extreme(max))
@@ -264,12 +268,12 @@ _DUCKDB: Final[dict[Any, _Form]] = {
     exp.ArrayConcat: _Form("AA.AAAAAAA", "A", _joined, strict=False),
     exp.ArrayAppend: _Form("AE", "A", _appended, strict=False),
     exp.ArrayPrepend: _Form(
-        "AE", "A", lambda _, array, one: (one, *(array or ())), strict=False
+        "AE", "A", lambda _, array, element: (element, *(array or ())), strict=False
     ),
     exp.ArrayReverse: _REVERSED,
     "LIST_INTERSECT": _Form(
         "AA", "A",
-        lambda key, one, two: None if one is None else _kept(key, one, two or (), there=True),
+        lambda key, a, b: None if a is None else _kept(key, a, b or (), there=True),
         strict=False,
     ),
     exp.ArrayMin: _MIN,
@@ -292,7 +296,7 @@ _POSTGRES: Final[dict[Any, _Form]] = {
     exp.ArrayOverlaps: _ANY,
     exp.ArrayContainsAll: _Form("AA", BOOLEAN, partial(_all_there, nulls=False)),
     exp.ArrayContainedBy: _Form(
-        "AA", BOOLEAN, lambda key, one, two: _all_there(key, two, one, nulls=False)
+        "AA", BOOLEAN, lambda key, left, right: _all_there(key, right, left, nulls=False)
     ),
     exp.ArrayConcat: _Form(
         "AA", "A", lambda _, *arrays: _joined(_, *arrays) if any(arrays) or () in arrays else None,
@@ -309,15 +313,15 @@ _SPARK: Final[dict[Any, _Form]] = {
     exp.ArrayPosition: _Form("AE", BIGINT, partial(_position, missing=0)),
     "ARRAYS_OVERLAP": _Form("AA", BOOLEAN, _overlap),
     "ARRAY_UNION": _Form(
-        "AA", "A", lambda key, one, two: _distinct(key, (*one, *two), nulls=True)
+        "AA", "A", lambda key, left, right: _distinct(key, (*left, *right), nulls=True)
     ),
     exp.ArrayIntersect: _Form("AA", "A", partial(_kept, there=True, nulls=True)),
     exp.ArrayExcept: _Form("AA", "A", partial(_kept, there=False, nulls=True)),
     exp.ArrayAppend: _Form(
-        "AE", "A", lambda _, array, one: None if array is None else (*array, one), strict=False
+        "AE", "A", lambda _, array, last: None if array is None else (*array, last), strict=False
     ),
     exp.ArrayPrepend: _Form(
-        "AE", "A", lambda _, array, one: None if array is None else (one, *array), strict=False
+        "AE", "A", lambda _, array, first: None if array is None else (first, *array), strict=False
     ),
     exp.ArrayRemove: _Form("AE", "A", _without),
     exp.ArrayConcat: _Form("AA.AAAAAAA", "A", _all_or_null),
@@ -376,7 +380,7 @@ def is_of_arrays(scalars: Scalars, node: exp.Expr) -> bool:
     if not isinstance(node, kinds):
         return False
     args = node.expressions or [node.this, *filter(None, [node.args.get("expression")])]
-    return any(scalars.compile(one).type.element is not None for one in args)
+    return any(scalars.compile(arg).type.element is not None for arg in args)
 
 
 def compiled(scalars: Scalars, node: exp.Expr) -> Scalar:
@@ -385,7 +389,7 @@ def compiled(scalars: Scalars, node: exp.Expr) -> Scalar:
     if isinstance(node, exp.GenerateSeries) and isinstance(node.args.get("step"), exp.Interval):
         return _moments(scalars, node)
     if isinstance(node, exp.DPipe) and statement.dialect == "postgres":
-        left, right = (scalars.compile(one).type for one in (node.this, node.expression))
+        left, right = (scalars.compile(side).type for side in (node.this, node.expression))
         if right.element is None and right is not NULL:
             node = exp.ArrayAppend(this=node.this, expression=node.expression)
         elif left.element is None and left is not NULL:
@@ -404,11 +408,11 @@ def compiled(scalars: Scalars, node: exp.Expr) -> Scalar:
         way_out = "UNNEST it, and ARRAY_AGG what is left"
         raise statement.refused(f"{word} as it is here", node, way_out)
     args = [
-        one
+        arg
         for key, value in node.args.items()
         if key in ("this", "start", "end", "step", "expression", "expressions")
-        for one in (value if isinstance(value, list) else [value])
-        if isinstance(one, exp.Expr) and not isinstance(node, exp.Anonymous)
+        for arg in (value if isinstance(value, list) else [value])
+        if isinstance(arg, exp.Expr) and not isinstance(node, exp.Anonymous)
     ] or list(node.expressions)
     if isinstance(node, exp.ArraySort):
         args = args[:1]
@@ -434,7 +438,7 @@ def compiled(scalars: Scalars, node: exp.Expr) -> Scalar:
     parts = [value.compute for value in values]
     if form.strict:
         return scalars.checked(strict(compute, *parts), result, nullable=True)
-    return scalars.checked(lambda row: compute(*(one(row) for one in parts)), result, nullable=True)
+    return scalars.checked(lambda row: compute(*(get(row) for get in parts)), result, nullable=True)
 
 
 def _of_one_type(
@@ -444,35 +448,35 @@ def _of_one_type(
     statement = scalars.statement
     kind: SqlType | None = NULL
     values = []
-    for one, letter in zip(args, takes, strict=False):
-        value = scalars.compile(one)
+    for arg, letter in zip(args, takes, strict=False):
+        value = scalars.compile(arg)
         if letter in "AJ" and value.type is not NULL:
             if value.type.element is None:
                 message = f"{scalars.statement.called(node)} of {value.type.name}"
-                raise statement.wrong(message, one, "it takes an array")
+                raise statement.wrong(message, arg, "it takes an array")
             kind = None if kind is None else common_type(kind, value.type.element)
         values.append(value)
-    for place, (one, letter) in enumerate(zip(args, takes, strict=False)):
-        value = values[place]
+    for index, (arg, letter) in enumerate(zip(args, takes, strict=False)):
+        value = values[index]
         if letter == "E" and kind is not None:
-            value = values[place] = scalars.compile(typed(one, kind))
+            value = values[index] = scalars.compile(typed(arg, kind))
             kind = common_type(kind, value.type)
         fits = {"N": value.type.is_integer, "T": value.type == TEXT}.get(letter, True)
         if kind is None or not (fits or value.type is NULL):
-            shown = ", ".join(one.type.name for one in values)
+            shown = ", ".join(value.type.name for value in values)
             message = f"{scalars.statement.called(node)}({shown}) has no meaning"
             raise statement.wrong(message, node, "it takes arrays and elements of one type")
     assert kind is not None  # noqa: S101  or it was refused
     if "J" in takes:
         kind = TEXT
     to = array_type(kind)
-    found = []
+    converted = []
     for value, letter in zip(values, takes, strict=False):
         wanted = {"A": to, "J": to, "E": kind}.get(letter, value.type)
         if letter == "J" and value.type not in (to, NULL):
             convert = cast(value.type, to, dialect=statement.dialect)
             assert convert is not None  # noqa: S101  all have a text
-            found.append(Scalar(strict(convert, value.compute), to, value.nullable))
+            converted.append(Scalar(strict(convert, value.compute), to, value.nullable))
         else:
-            found.append(scalars.converted(value, wanted))
-    return found, kind
+            converted.append(scalars.converted(value, wanted))
+    return converted, kind

@@ -158,7 +158,7 @@ def is_beyond(node: exp.Expr) -> bool:
 def is_of_no_column(node: exp.Expr) -> bool:
     """Whether a comparison is of what no column holds: how far moments are apart, long numbers."""
     sides = (node.this, node.expression)
-    return any(isinstance(one.unnest(), exp.Interval) or is_beyond(one) for one in sides)
+    return any(isinstance(side.unnest(), exp.Interval) or is_beyond(side) for side in sides)
 
 
 def typed(node: exp.Expr, kind: SqlType) -> exp.Expr:
@@ -168,19 +168,21 @@ def typed(node: exp.Expr, kind: SqlType) -> exp.Expr:
     """
     inner = node.unnest()
     if kind.element is not None and isinstance(inner, exp.Array):
-        return exp.Array(expressions=[typed(one, kind.element).copy() for one in inner.expressions])
+        return exp.Array(
+            expressions=[typed(element, kind.element).copy() for element in inner.expressions]
+        )
     if kind.fields and isinstance(inner, exp.Struct):
         kinds = dict(kind.fields)
         inner = inner.copy()
-        for one in inner.expressions:
-            if isinstance(one, exp.PropertyEQ) and one.name in kinds:
-                one.set("expression", typed(one.expression, kinds[one.name]).copy())
+        for field in inner.expressions:
+            if isinstance(field, exp.PropertyEQ) and field.name in kinds:
+                field.set("expression", typed(field.expression, kinds[field.name]).copy())
         return inner
     is_row = isinstance(inner, exp.Anonymous) and inner.name.upper() == "ROW"
     if is_row and kind.fields and len(inner.expressions) == len(kind.fields):
         named = [
-            exp.PropertyEQ(this=exp.to_identifier(name), expression=typed(one, of).copy())
-            for (name, of), one in zip(kind.fields, inner.expressions, strict=True)
+            exp.PropertyEQ(this=exp.to_identifier(name), expression=typed(value, of).copy())
+            for (name, of), value in zip(kind.fields, inner.expressions, strict=True)
         ]
         return exp.Struct(expressions=named)
     given = Given.at(inner)
@@ -195,8 +197,8 @@ def typed(node: exp.Expr, kind: SqlType) -> exp.Expr:
 def inside(cast: exp.Expr, kind: SqlType) -> exp.Expr:
     """What a CAST to a type is of: a ROW has the names of the struct's fields."""
     of = kind if kind.element is None else kind.element
-    found: exp.Expr = cast.this
-    return typed(found, kind) if of.fields else found
+    inner: exp.Expr = cast.this
+    return typed(inner, kind) if of.fields else inner
 
 
 class _Chain:
@@ -238,18 +240,18 @@ def strict(compute: Callable[..., Any], *args: Compute) -> Compute:
         left, right = args
         return (left if isinstance(left, _Chain) else _Chain(left)).on(compute, right)
     if len(args) == 1:
-        (one,) = args
-        if isinstance(one, _Chain):
-            return one.then(compute)
+        (argument,) = args
+        if isinstance(argument, _Chain):
+            return argument.then(compute)
 
         def unary(row: Any) -> Any:
-            value = one(row)
+            value = argument(row)
             return None if value is None else compute(value)
 
         return unary
 
-    def found(row: Any) -> Any:
+    def applied(row: Any) -> Any:
         values = [arg(row) for arg in args]
         return None if None in values else compute(*values)
 
-    return found
+    return applied

@@ -48,7 +48,7 @@ __all__ = ["SqlLogical", "python_value"]
 
 _TEXTS: Final = (pa.string(), pa.large_string(), pa.string_view())
 _SHAPES: Final = {
-    kind.name: {"": tuple((one.name, one.type) for one in kind.branches[0].fields)}
+    kind.name: {"": tuple((field.name, field.type) for field in kind.branches[0].fields)}
     for kind in NULLABLE_TYPES
 }
 _JSON: Final = json.JSONDecoder(parse_float=Decimal, object_pairs_hook=json_object)
@@ -77,8 +77,8 @@ class SqlLogical:
     @property
     def arrow(self) -> pa.DataType:
         """Arrow's type for its values."""
-        found: pa.DataType = arrow_type(self.type)
-        return found
+        arrow: pa.DataType = arrow_type(self.type)
+        return arrow
 
     def takes(self, kind: pa.DataType) -> bool:
         """Whether values of an Arrow type may be values of this one."""
@@ -93,7 +93,7 @@ class SqlLogical:
         if mine.fields:
             given = {field.name: field.type for field in kind} if pa.types.is_struct(kind) else {}
             return given.keys() == {name for name, _ in mine.fields} and all(
-                SqlLogical(one, nullable=True).takes(given[name]) for name, one in mine.fields
+                SqlLogical(field, nullable=True).takes(given[name]) for name, field in mine.fields
             )
         if pa.types.is_boolean(kind) or mine is BOOLEAN:
             return pa.types.is_boolean(kind) and mine is BOOLEAN
@@ -174,13 +174,13 @@ class SqlLogical:
 
     def _each(self, array: pa.Array, read: Callable[[Any], Any]) -> pa.Array:
         distinct = array.dictionary_encode()
-        found = []
+        values = []
         for value in distinct.dictionary:
             try:  # Arrow has days and moments that Python has not
-                found.append(encode(read(value.as_py()), self.type, nullable=False))
+                values.append(encode(read(value.as_py()), self.type, nullable=False))
             except (ValueError, ArithmeticError):
-                found.append(None)
-        return pa.array(found, ARROW_TYPES[self.type.base]).take(distinct.indices)
+                values.append(None)
+        return pa.array(values, ARROW_TYPES[self.type.base]).take(distinct.indices)
 
     def _of_value(self, value: Any) -> Any:
         kind = self.type
@@ -200,7 +200,7 @@ def python_value(value: pa.Scalar) -> Any:
     if value.is_valid and _is_list(value.type):
         return list(map(python_value, value.values))
     if value.is_valid and pa.types.is_struct(value.type):
-        return {name: python_value(one) for name, one in value.items()}
+        return {name: python_value(part) for name, part in value.items()}
     if value.is_valid and pa.types.is_timestamp(value.type) and value.type.unit == "ns":
         return str(value.cast(pa.string()))  # which Python has only with pandas, if at all
     try:
@@ -269,16 +269,16 @@ def _packed(array: pa.Array, kind: SqlType) -> pa.Array:
         bases: Bases = kind.element.base
     else:
         columns = dict(zip((field.name for field in array.type), array.flatten(), strict=True))
-        parts = [_parts(columns[name], one) for name, one in kind.fields]
+        parts = [_parts(columns[name], field) for name, field in kind.fields]
         wrongs = np.logical_or.reduce([wrong for _, wrong in parts])
         rows = list(map(list, zip(*(values for values, _ in parts), strict=True)))
-        bases = tuple(one.base for _, one in kind.fields)
+        bases = tuple(field.base for _, field in kind.fields)
     nulls = array.is_null().to_pylist()
-    found = [
+    texts = [
         None if null or odd else packed(bases, row)
         for null, odd, row in zip(nulls, wrongs, rows, strict=True)
     ]
-    return pa.array(found, pa.string())
+    return pa.array(texts, pa.string())
 
 
 def _parts(array: pa.Array, kind: SqlType) -> tuple[list[Any], Any]:
@@ -290,21 +290,21 @@ def _parts(array: pa.Array, kind: SqlType) -> tuple[list[Any], Any]:
 def _unpacked(array: pa.Array, kind: SqlType) -> pa.Array:
     """The inverse of `_packed`."""
     texts = array.to_pylist()
-    nulls = pa.array([one is None for one in texts], pa.bool_())
+    nulls = pa.array([text is None for text in texts], pa.bool_())
     if kind.element is not None:
         base = kind.element.base
-        rows = [() if one is None else unpacked(base, one) for one in texts]
+        rows = [() if text is None else unpacked(base, text) for text in texts]
         ends = np.cumsum([0, *map(len, rows)])
-        flat = pa.array([one for row in rows for one in row], ARROW_TYPES[base])
+        flat = pa.array([value for row in rows for value in row], ARROW_TYPES[base])
         inner = _opened(flat, kind.element)
         return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), inner, mask=nulls)
-    bases = tuple(one.base for _, one in kind.fields)
+    bases = tuple(field.base for _, field in kind.fields)
     none = (None,) * len(bases)
-    rows = [none if one is None else unpacked(bases, one) for one in texts]
+    rows = [none if text is None else unpacked(bases, text) for text in texts]
     columns = list(zip(*rows, strict=True)) or [()] * len(bases)
     fields = [
-        _opened(pa.array(column, ARROW_TYPES[one.base]), one)
-        for (_, one), column in zip(kind.fields, columns, strict=True)
+        _opened(pa.array(column, ARROW_TYPES[field.base]), field)
+        for (_, field), column in zip(kind.fields, columns, strict=True)
     ]
     return pa.StructArray.from_arrays(fields, fields=list(arrow_type(kind)), mask=nulls)
 
@@ -312,21 +312,21 @@ def _unpacked(array: pa.Array, kind: SqlType) -> pa.Array:
 def _of_json(array: pa.Array, kind: SqlType) -> pa.Array:
     """Texts as lists or structs of texts; null for what is no JSON of such a value."""
     distinct = array.dictionary_encode()
-    found = []
+    parsed = []
     for text in distinct.dictionary.to_pylist():
         try:
             value = _JSON.decode(text) if text else None
-            found.append(None if value is None else _leaves(value, kind))
+            parsed.append(None if value is None else _leaves(value, kind))
         except (ValueError, RecursionError):
-            found.append(None)
-    return pa.array(found, _texts(kind)).take(distinct.indices)
+            parsed.append(None)
+    return pa.array(parsed, _texts(kind)).take(distinct.indices)
 
 
 def _texts(kind: SqlType) -> pa.DataType:
     if kind.element is not None:
         return pa.list_(_texts(kind.element))
     if kind.fields:
-        return pa.struct([(name, _texts(one)) for name, one in kind.fields])
+        return pa.struct([(name, _texts(field)) for name, field in kind.fields])
     return pa.string()
 
 
@@ -335,17 +335,17 @@ def _leaves(value: Any, kind: SqlType) -> Any:
     if value is None:
         return None
     if kind.element is not None and isinstance(value, list):
-        return [_leaves(one, kind.element) for one in value]
+        return [_leaves(element, kind.element) for element in value]
     if kind.fields and isinstance(value, dict) and value.keys() <= {n for n, _ in kind.fields}:
-        return {name: _leaves(value.get(name), one) for name, one in kind.fields}
+        return {name: _leaves(value.get(name), field) for name, field in kind.fields}
     if isinstance(value, str) and encodable(value) and not kind.is_nested:
         return value
     if kind is BOOLEAN:
-        is_one = isinstance(value, bool)
+        fits = isinstance(value, bool)
     else:
         is_number = isinstance(value, int | float | Decimal) and not isinstance(value, bool)
-        is_one = kind.is_numeric and is_number
-    if not is_one:
+        fits = kind.is_numeric and is_number
+    if not fits:
         raise ValueError(value)
     return str(value).lower()
 
@@ -370,6 +370,6 @@ def _opened(array: pa.Array, kind: SqlType) -> pa.Array:
 
 def _of_rules(kind: SqlType) -> LogicalType:
     """The type of rules with the values of one of SQL that are there."""
-    found = logical_type(f"{logical_name(kind, nullable=False)}?")
-    assert found is not None  # noqa: S101  each has one
-    return found
+    logical = logical_type(f"{logical_name(kind, nullable=False)}?")
+    assert logical is not None  # noqa: S101  each has one
+    return logical

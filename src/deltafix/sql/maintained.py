@@ -103,13 +103,13 @@ class Maintained:
 
     def _program(self, catalog: Catalog) -> Program:
         """The program of a catalog; for a state folder it says what its functions follow from."""
-        found = catalog.program()
+        program = catalog.program()
         if not self._durable:
-            return found
+            return program
         from deltafix.sql.program import maker  # noqa: PLC0415  it reads all of deltafix
 
-        said = json.dumps([maker(), durable.catalog_mark(catalog)])
-        return replace(found, made_by=hashlib.sha256(said.encode()).hexdigest())
+        source = json.dumps([maker(), durable.catalog_mark(catalog)])
+        return replace(program, made_by=hashlib.sha256(source.encode()).hexdigest())
 
     def _recover(self, db: Any) -> None:
         """Take back what a process left that ended in a transaction; end its definition first."""
@@ -154,19 +154,19 @@ class Maintained:
             if self._open:
                 self._steps, mark = [*self._steps, step], f"{durable.UNDO}{count}"
             tx = self._reach(db, after, rows, mark=mark, step=step)
-            told: Mapping[str, Change] = {
+            changes: Mapping[str, Change] = {
                 name: Change(
                     old.get(earlier, ()),
                     was[earlier].columns if earlier in was else (),
                     db.rows(name) if name in now else (),
                     now[name].columns if name in now else (),
                 )
-                for name, earlier in ((one, called.get(one, one)) for one in changing)
+                for name, earlier in ((name, called.get(name, name)) for name in changing)
             }
             if not self._open:
-                return Step(changed=told) if changing or tx is None else Step(tx)
-            told = {**as_changes(None if tx is None else tx.delta, now), **told}
-            self._steps = defined(self._steps, told, after)
+                return Step(changed=changes) if changing or tx is None else Step(tx)
+            changes = {**as_changes(None if tx is None else tx.delta, now), **changes}
+            self._steps = defined(self._steps, changes, after)
         except BaseException:
             self._undefine(db, step, count)
             raise
@@ -213,9 +213,9 @@ class Maintained:
                 marks[mark] = durable.definition_mark(step.catalog, step.rows)
         behind = changed_behind(self._known, catalog, rows)
         if behind:
-            there = catalog.without({*behind, *rows})
-            missing = sorted(catalog.relations.keys() - there.relations.keys())
-            self._follow(db, there, {**marks, durable.WITHOUT: missing} if marks else {})
+            remaining = catalog.without({*behind, *rows})
+            missing = sorted(catalog.relations.keys() - remaining.relations.keys())
+            self._follow(db, remaining, {**marks, durable.WITHOUT: missing} if marks else {})
             db.compact()
         if done and not rows:
             marks[done] = None
@@ -227,10 +227,10 @@ class Maintained:
             db.compact()
             tx = self._follow(db, catalog, marks)
         if rows:  # which were there
-            with db.unbounded(), db.transaction() as given:
+            with db.unbounded(), db.transaction() as refill:
                 for name, some in rows.items():
-                    given.insert(name, some)
-                self._note(given, {durable.REMADE: None, **({done: None} if done else {})})
+                    refill.insert(name, some)
+                self._note(refill, {durable.REMADE: None, **({done: None} if done else {})})
         self.catalog.restored(catalog)
         self._stale, self._made = False, []
         return None if behind or rows else tx
@@ -270,28 +270,28 @@ class Maintained:
         try:
             yield
         except (BudgetError, FunctorError, LimitError, RecursionError) as error:
-            said = self._said(statement, error)
-            if said is None:
+            mapped = self._mapped(statement, error)
+            if mapped is None:
                 raise
-            raise said from error
+            raise mapped from error
 
-    def _said(self, statement: Statement, error: BaseException) -> Exception | None:
+    def _mapped(self, statement: Statement, error: BaseException) -> Exception | None:
         """An error of the engine as one of SQL; None for any other, and for one that says it.
 
         What takes more of Python's stack than there is, to plan it or to compute it, is one, too.
         """
         if isinstance(error, BudgetError):
-            found: Any = error.values.get("relations", ())
-            views = {*found} & {*self.catalog.views}
-            said = str(error).partition(", in `")[0]
-            if not views and found and not {*found} & {*self.catalog.relations}:
-                return BudgetError(f"{said}, in this query; rolled back", relations=())
+            relations: Any = error.values.get("relations", ())
+            views = {*relations} & {*self.catalog.views}
+            reason = str(error).partition(", in `")[0]
+            if not views and relations and not {*relations} & {*self.catalog.relations}:
+                return BudgetError(f"{reason}, in this query; rolled back", relations=())
             if not views:
                 return None
             view = min(views)
             ways_out = f"bound its recursion, or DROP VIEW {view}"
-            message = f"{said}, in view {view!r}; rolled back: {ways_out}"
-            return BudgetError(message, relations=found)
+            message = f"{reason}, in view {view!r}; rolled back: {ways_out}"
+            return BudgetError(message, relations=relations)
         if isinstance(error, LimitError):
             subject, has, rest = str(error).partition(" has ")
             if not has or "." not in subject:  # a table of that name
@@ -317,13 +317,13 @@ class Maintained:
                 if called in view.builder.functions
             )
             caller = next(callers, None)
-            said = str(cause or error).removesuffix("; rolled back")  # without one, of rules
-            said = said if caller is None else f"{said}, in view {caller!r}"
+            reason = str(cause or error).removesuffix("; rolled back")  # without one, of rules
+            reason = reason if caller is None else f"{reason}, in view {caller!r}"
             if not self._open:
-                return statement.data(f"{said}; the transaction was rolled back")
+                return statement.data(f"{reason}; the transaction was rolled back")
             if self._aborted is not None:
-                return statement.data(f"{said}; the transaction was rolled back", None, ABORTED)
-            return statement.data(said)
+                return statement.data(f"{reason}; the transaction was rolled back", None, ABORTED)
+            return statement.data(reason)
         return None
 
     def _require_open(self) -> None:
@@ -341,10 +341,10 @@ def changed_behind(before: Catalog, after: Catalog, rows: Iterable[str] = ()) ->
     def shape(relation: Relation) -> tuple[RelationDecl, list[str]]:
         return relation.declaration, [column.type.code for column in relation.columns]
 
-    found = {name for name in was.keys() & now.keys() if shape(was[name]) != shape(now[name])}
-    found.update(rows)
+    changed = {name for name in was.keys() & now.keys() if shape(was[name]) != shape(now[name])}
+    changed.update(rows)
     for catalog in (before, after):
         for name, view in catalog.views.items():
-            if view.reads & found:
-                found.add(name)
-    return found if found & was.keys() else set()
+            if view.reads & changed:
+                changed.add(name)
+    return changed if changed & was.keys() else set()

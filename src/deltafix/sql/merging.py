@@ -28,11 +28,11 @@ from deltafix.sql.literals import Compute, typed
 from deltafix.sql.rows import CodedEdit, Edit, checked, encoded, inserted
 from deltafix.sql.scalar import Scalars, over
 from deltafix.sql.scans import Columns, Test, assign
-from deltafix.sql.setting import set_places, sound, to_insert
+from deltafix.sql.setting import set_positions, sound, to_insert
 from deltafix.sql.subqueries import within
 from deltafix.sql.tables import Key, Table
 from deltafix.sql.text import Statement, exp
-from deltafix.sql.types import Column, SqlValue, decode_rows, told_row
+from deltafix.sql.types import Column, SqlValue, decode_rows, row_as_sql
 from deltafix.sql.vectors import ByValueError
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class _When(NamedTuple):
     @property
     def values(self) -> list[Compute]:
         """What computes them."""
-        return [self.scalars.compile(one).compute for one in self.nodes]
+        return [self.scalars.compile(node).compute for node in self.nodes]
 
 
 def merge(connection: Connection, statement: Statement, node: exp.Merge) -> Edit | CodedEdit:
@@ -98,11 +98,12 @@ def merge(connection: Connection, statement: Statement, node: exp.Merge) -> Edit
     )
     if into.name == of.name:
         raise statement.wrong(f"two tables are called {of.name!r}", using, "give one an alias")
-    whens = [_when(builder, table, one, into, of) for one in node.args["whens"].expressions]
-    for place, (when, one) in enumerate(zip(whens, node.args["whens"].expressions, strict=True)):
-        if any(before.kind == when.kind and before.test is None for before in whens[:place]):
+    clauses = node.args["whens"].expressions
+    whens = [_when(builder, table, clause, into, of) for clause in clauses]
+    for position, (when, clause) in enumerate(zip(whens, clauses, strict=True)):
+        if any(before.kind == when.kind and before.test is None for before in whens[:position]):
             way_out = "put the WHEN without a condition last"
-            raise statement.wrong(f"no row comes to this WHEN {when.kind}", one, way_out)
+            raise statement.wrong(f"no row comes to this WHEN {when.kind}", clause, way_out)
     on = _condition(node, into, of)
     test = over(statement, into, of).truth(on, on).compute
     theirs = over(statement, of)
@@ -114,8 +115,8 @@ def merge(connection: Connection, statement: Statement, node: exp.Merge) -> Edit
         rows = reading.select(connection, statement, query).rows
         return plan.by_row(connection, statement, rows, test)
 
-    made = plan.in_codes(connection, source)
-    return again() if made is None else made._replace(again=again)
+    edit = plan.in_codes(connection, source)
+    return again() if edit is None else edit._replace(again=again)
 
 
 class _Merge(NamedTuple):
@@ -132,7 +133,7 @@ class _Merge(NamedTuple):
     @property
     def whole(self) -> bool:
         """Whether all rows of the table are read."""
-        return any(one.kind == "NOT MATCHED BY SOURCE" for one in self.whens)
+        return any(when.kind == "NOT MATCHED BY SOURCE" for when in self.whens)
 
     def by_row(
         self, connection: Connection, statement: Statement, rows: Sequence[_Values], test: Compute
@@ -141,21 +142,21 @@ class _Merge(NamedTuple):
         table, into, whens, whole = self.table, self.into, self.whens, self.whole
         taken = _Taken(statement, table)
         try:
-            fixed = {at: self.scalars.compile(one).compute for at, one in self.fixed.items()}
+            fixed = {at: self.scalars.compile(node).compute for at, node in self.fixed.items()}
             candidates = _candidates(connection, table, fixed, whole=whole)
             paired: set[Row] = set()
             for row in rows:
-                pairs = [(there, [*shown, *row]) for there, shown in candidates(row)]
-                found = [(there, both) for there, both in pairs if test(both) is True]
-                for there, both in found:
-                    taken.edit(there, both, _first(whens, "MATCHED", both))
-                if not found:
+                pairs = [(target, [*shown, *row]) for target, shown in candidates(row)]
+                matches = [(target, both) for target, both in pairs if test(both) is True]
+                for target, both in matches:
+                    taken.edit(target, both, _first(whens, "MATCHED", both))
+                if not matches:
                     taken.insert(row, _first(whens, "NOT MATCHED", row))
-                paired.update(there for there, _ in found)
-            for there in connection.rows_of(table.relation.name) if whole else ():
-                if there not in paired:
-                    (shown,) = decode_rows([there], into.columns)
-                    taken.edit(there, shown, _first(whens, "NOT MATCHED BY SOURCE", shown))
+                paired.update(target for target, _ in matches)
+            for target in connection.rows_of(table.relation.name) if whole else ():
+                if target not in paired:
+                    (shown,) = decode_rows([target], into.columns)
+                    taken.edit(target, shown, _first(whens, "NOT MATCHED BY SOURCE", shown))
         except SqlError:
             raise
         except (ArithmeticError, ValueError) as error:
@@ -168,7 +169,7 @@ class _Merge(NamedTuple):
         None where it says more, two rows meet one, or one is to be looked at by itself.
         """
         table, fixed = self.table, self.fixed
-        key = next((one for one in table.keys if {*one.places} == {*fixed}), None)
+        key = next((key for key in table.keys if {*key.positions} == {*fixed}), None)
         if key is None or len(conditions(self.on)) > len(fixed):
             return None
         try:
@@ -180,50 +181,50 @@ class _Merge(NamedTuple):
         table, columns, tables = self.table, self.into.columns, source.tables
         values = [
             assign(self.scalars, self.fixed[at], replace(columns[at], nullable=True), source)
-            for at in key.places
+            for at in key.positions
         ]
         keys = np.stack(values, axis=1)
         if self.whole:
             rows = connection.coded(table.relation.name)
         else:
             rows = connection.rows_in_codes(table, key, without_nil(keys))
-        at = places_among(keys, rows.codes[:, list(key.places)])
+        at = places_among(keys, rows.codes[:, list(key.positions)])
         at[(keys == NIL).any(axis=1)] = -1
         is_met = at >= 0
         met = at[is_met]
         if len(np.unique(met)) < len(met):
             return None
         mine = Columns.of(rows, columns)
-        there, theirs = mine.where(met), source.where(is_met)
-        both = Columns((*columns, *source.shape), (*there.codes, *theirs.codes), tables)
+        target, theirs = mine.where(met), source.where(is_met)
+        both = Columns((*columns, *source.shape), (*target.codes, *theirs.codes), tables)
         alone = np.setdiff1d(np.arange(len(rows)), met)
         old, new, gone, fresh = [rows.codes[:0]], [rows.codes[:0]], [rows.codes[:0]], []
         sides: tuple[tuple[_Kind, Columns, Ints], ...] = (
             ("MATCHED", both, met), ("NOT MATCHED BY SOURCE", mine.where(alone), alone),
         )  # fmt: skip
         names = [column.name for column in columns]
-        for kind, of, places in sides:
-            for one, some in self._chosen(kind, of):
-                codes = rows.codes[places[some]]
-                if one.action == "DELETE":
+        for kind, of, row_numbers in sides:
+            for when, some in self._chosen(kind, of):
+                codes = rows.codes[row_numbers[some]]
+                if when.action == "DELETE":
                     gone.append(codes)
-                elif one.action == "UPDATE":
+                elif when.action == "UPDATE":
                     old.append(codes)
                     new.append(codes.copy())
-                    for name, node in zip(one.names, one.nodes, strict=True):
+                    for name, node in zip(when.names, when.nodes, strict=True):
                         column = columns[names.index(name)]
-                        found = assign(one.scalars, node, column, of.where(some))
-                        new[-1][:, names.index(name)] = found
+                        assigned = assign(when.scalars, node, column, of.where(some))
+                        new[-1][:, names.index(name)] = assigned
         rest = source.where(~is_met)
-        for one, some in self._chosen("NOT MATCHED", rest):
-            if one.action == "INSERT":
-                of, given = rest.where(some), [columns[names.index(name)] for name in one.names]
-                pairs = zip(one.nodes, given, strict=True)
-                cells = [assign(one.scalars, node, column, of) for node, column in pairs]
-                made = to_insert(connection, table, one.names, Columns(given, cells, tables))
-                if made is None:
+        for when, some in self._chosen("NOT MATCHED", rest):
+            if when.action == "INSERT":
+                of, given = rest.where(some), [columns[names.index(name)] for name in when.names]
+                pairs = zip(when.nodes, given, strict=True)
+                cells = [assign(when.scalars, node, column, of) for node, column in pairs]
+                inserts = to_insert(connection, table, when.names, Columns(given, cells, tables))
+                if inserts is None:
                     return None
-                fresh.append(made.codes)
+                fresh.append(inserts.codes)
         removed, added = np.concatenate([*old, *gone]), np.concatenate([*new, *fresh])
         schema, count = rows.schema, sum(map(len, old))
         edit = CodedEdit(
@@ -234,13 +235,13 @@ class _Merge(NamedTuple):
     def _chosen(self, kind: _Kind, columns: Columns) -> Iterator[tuple[_When, Ints]]:
         """Each WHEN of a kind, and which rows come to it, if any."""
         rest = np.arange(len(columns))
-        for one in self.whens:
-            if one.kind == kind and len(rest):
+        for when in self.whens:
+            if when.kind == kind and len(rest):
                 fits = np.ones(len(rest), np.bool_)
-                if one.test is not None:
-                    fits = one.test.fits(columns.where(rest))
+                if when.test is not None:
+                    fits = when.test.fits(columns.where(rest))
                 if fits.any():
-                    yield one, rest[fits]
+                    yield when, rest[fits]
                 rest = rest[~fits]
 
 
@@ -259,7 +260,7 @@ class _Taken:
             return
         columns = self._table.relation.columns
         if row in self._changed:
-            again = told_row(*decode_rows([row], columns))
+            again = row_as_sql(*decode_rows([row], columns))
             message = f"two rows of the source would change one row of the table: {again}"
             raise self._statement.integrity(message, "let each row of USING meet rows of its own")
         self._changed[row] = None
@@ -267,8 +268,8 @@ class _Taken:
             values = list(row)
             names = [column.name for column in columns]
             for name, compute in zip(when.names, when.values, strict=True):
-                place = names.index(name)
-                values[place] = encoded(self._statement, columns[place], compute(shown))
+                position = names.index(name)
+                values[position] = encoded(self._statement, columns[position], compute(shown))
             self._changed[row] = tuple(values)
 
     def insert(self, shown: _Values, when: _When | None) -> None:
@@ -286,9 +287,9 @@ class _Taken:
 
 
 def _first(whens: Sequence[_When], kind: _Kind, shown: _Values) -> _When | None:
-    fitting = (one for one in whens if one.kind == kind)
+    fitting = (when for when in whens if when.kind == kind)
     return next(
-        (one for one in fitting if one.test is None or one.test.compute(shown) is True), None
+        (when for when in fitting if when.test is None or when.test.compute(shown) is True), None
     )
 
 
@@ -296,7 +297,7 @@ def _condition(node: exp.Merge, into: _Side, of: _Side) -> exp.Expr:
     on: exp.Expr | None = node.args.get("on") or None
     if on is not None:
         return on
-    names = [one.name for one in node.args["using_cond"]]
+    names = [identifier.name for identifier in node.args["using_cond"]]
     pairs = [exp.column(name, into.name).eq(exp.column(name, of.name)) for name in names]
     return exp.and_(*pairs)
 
@@ -322,10 +323,12 @@ def _when(builder: Builder, table: Table, node: exp.When, into: _Side, of: _Side
         statement.require_only(then, ("expressions",))
         if not then.expressions or isinstance(then.expressions[0], exp.Star):
             raise builder.refused("UPDATE of all columns", node, "write UPDATE SET column = value")
-        wanted = [names[place] for place in set_places(statement, then, into.name, columns)]
-        given = [one.expression for one in then.expressions]
-        nodes = _typed(scalars, columns, wanted, given)
-        return _When(kind, test, "UPDATE", scalars, wanted, nodes)
+        targets = [
+            names[position] for position in set_positions(statement, then, into.name, columns)
+        ]
+        given = [assignment.expression for assignment in then.expressions]
+        nodes = _typed(scalars, columns, targets, given)
+        return _When(kind, test, "UPDATE", scalars, targets, nodes)
     if not isinstance(then, exp.Insert) or kind != "NOT MATCHED":
         way_out = "UPDATE and DELETE are WHEN MATCHED, INSERT is WHEN NOT MATCHED"
         raise statement.wrong(f"WHEN {kind} THEN {then.key.upper()}", node, way_out)
@@ -333,17 +336,17 @@ def _when(builder: Builder, table: Table, node: exp.When, into: _Side, of: _Side
     values = then.args.get("expression")
     if not isinstance(values, exp.Tuple) or isinstance(then.this, exp.Star):
         raise builder.refused("INSERT of all columns", node, "write INSERT (columns) VALUES (...)")
-    wanted = [one.name for one in then.this.expressions] if then.this else names
-    for place, name in enumerate(wanted):
+    targets = [column.name for column in then.this.expressions] if then.this else names
+    for position, name in enumerate(targets):
         if name not in names:
-            raise statement.unknown("column", name, names, then.this.expressions[place])
-        if name in wanted[:place]:
+            raise statement.unknown("column", name, names, then.this.expressions[position])
+        if name in targets[:position]:
             raise statement.wrong(f"column {name!r} is given twice", then.this, "give it once")
     given = values.expressions
-    if len(given) != len(wanted):
-        message = f"{len(given)} values for {len(wanted)} columns ({', '.join(wanted)})"
+    if len(given) != len(targets):
+        message = f"{len(given)} values for {len(targets)} columns ({', '.join(targets)})"
         raise statement.wrong(message, values, "give each column one value")
-    return _When(kind, test, "INSERT", scalars, wanted, _typed(scalars, columns, wanted, given))
+    return _When(kind, test, "INSERT", scalars, targets, _typed(scalars, columns, targets, given))
 
 
 def _typed(
@@ -352,8 +355,8 @@ def _typed(
     """What columns are set to, beside their types; each is compiled, for what is wrong with it."""
     types = {column.name: column.type for column in columns}
     nodes = [typed(node, types[name]) for name, node in zip(names, given, strict=True)]
-    for one in nodes:
-        scalars.compile(one)
+    for node in nodes:
+        scalars.compile(node)
     return nodes
 
 
@@ -366,14 +369,14 @@ def _fixed(scalars: Scalars, into: _Side, of: _Side, on: exp.Expr) -> dict[int, 
     fixed: dict[int, exp.Expr] = {}
     for part in conditions(on):
         sides = (part.this, part.expression) if isinstance(part, exp.EQ) else ()
-        for one, other in zip(sides, reversed(sides), strict=True):
-            if not isinstance(one, exp.Column) or not into.has(one, of):
+        for side, other in zip(sides, reversed(sides), strict=True):
+            if not isinstance(side, exp.Column) or not into.has(side, of):
                 continue
             if all(of.has(column, into) for column in other.find_all(exp.Column)):
-                place = names.index(one.name)
-                kind, mine = scalars.compile(other).type, into.columns[place].type
+                position = names.index(side.name)
+                kind, mine = scalars.compile(other).type, into.columns[position].type
                 if kind is mine or (kind.is_integer and mine.is_integer):
-                    fixed[place] = other
+                    fixed[position] = other
     return fixed
 
 
@@ -385,25 +388,27 @@ def _candidates(
     `whole` says that all rows of the table are read anyway.
     """
     columns = table.relation.columns
-    if not whole and any(all(p in fixed for p in key.places) for key in table.keys):
+    if not whole and any(all(p in fixed for p in key.positions) for key in table.keys):
 
         def by_key(row: _Values) -> _Pairs:
-            values = {place: compute(row) for place, compute in fixed.items()}
+            values = {position: compute(row) for position, compute in fixed.items()}
             if not all(columns[at].type.holds(value) for at, value in values.items()):
                 return ()  # NULL, or a number that the column has not
-            codes = {place: columns[place].encode(value) for place, value in values.items()}
-            found = list(connection.rows_like(table.relation, codes))
-            return zip(found, decode_rows(found, columns), strict=True)
+            codes = {
+                position: columns[position].encode(value) for position, value in values.items()
+            }
+            matches = list(connection.rows_like(table.relation, codes))
+            return zip(matches, decode_rows(matches, columns), strict=True)
 
         return by_key
     index: dict[tuple[Any, ...], list[tuple[Row, _Values]]] = defaultdict(list)
     rows = connection.rows_of(table.relation.name)
-    orders = [order_of(columns[place].type) for place in fixed]
+    orders = [order_of(columns[position].type) for position in fixed]
 
     def key(values: Iterable[SqlValue]) -> tuple[Any, ...]:
         pairs = zip(orders, values, strict=True)
         return tuple(None if value is None else order(value) for order, value in pairs)
 
     for row, shown in zip(rows, decode_rows(rows, columns), strict=True):
-        index[key(shown[place] for place in fixed)].append((row, shown))
+        index[key(shown[position] for position in fixed)].append((row, shown))
     return lambda row: index.get(key(compute(row) for compute in fixed.values()), ())

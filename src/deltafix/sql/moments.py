@@ -58,9 +58,9 @@ def step_of(node: exp.Expr) -> tuple[exp.Interval, exp.Expr | None] | None:
     if isinstance(inner, exp.Interval):
         return inner, None
     if isinstance(inner, exp.Mul):
-        for one, other in ((inner.this, inner.expression), (inner.expression, inner.this)):
-            if isinstance(one.unnest(), exp.Interval):
-                return one.unnest(), other
+        for factor, other in ((inner.this, inner.expression), (inner.expression, inner.this)):
+            if isinstance(factor.unnest(), exp.Interval):
+                return factor.unnest(), other
     return None
 
 
@@ -94,31 +94,31 @@ def apart(scalars: Scalars, node: exp.Expr) -> Scalar | None:
     node = node.unnest()
     if not isinstance(node, exp.Sub) or isinstance(node.expression.unnest(), exp.Interval):
         return None
-    sides = [scalars.compile(one) for one in (node.this, node.expression)]
-    kinds = {one.type for one in sides}
+    sides = [scalars.compile(side) for side in (node.this, node.expression)]
+    kinds = {side.type for side in sides}
     if not kinds <= {DATE, TIMESTAMP} or TIMESTAMP not in kinds:
         return None
     compute = strict(
-        lambda a, b: times.micros(a) - times.micros(b), *(one.compute for one in sides)
+        lambda a, b: times.micros(a) - times.micros(b), *(side.compute for side in sides)
     )
-    return Scalar(compute, BIGINT, any(one.nullable for one in sides))
+    return Scalar(compute, BIGINT, any(side.nullable for side in sides))
 
 
 def compared(scalars: Scalars, node: exp.Expr) -> tuple[Scalar, Scalar] | None:
     """`a - b > INTERVAL '30' MINUTE`, as microseconds; None for any other comparison."""
     sides: list[Scalar] = []
-    for one in (node.this, node.expression):
-        inner = one.unnest()
+    for side in (node.this, node.expression):
+        inner = side.unnest()
         if isinstance(inner, exp.Interval):
             sides.append(literal(times.size(times.interval(scalars.statement, inner))))
         elif isinstance(inner, exp.Sub) and isinstance(
-            node.this.unnest() if one is node.expression else node.expression.unnest(),
+            node.this.unnest() if side is node.expression else node.expression.unnest(),
             exp.Interval,
         ):
-            found = apart(scalars, inner)
-            if found is None:
+            elapsed = apart(scalars, inner)
+            if elapsed is None:
                 return None
-            sides.append(found)
+            sides.append(elapsed)
         else:
             return None
     return sides[0], sides[1]
@@ -126,25 +126,31 @@ def compared(scalars: Scalars, node: exp.Expr) -> tuple[Scalar, Scalar] | None:
 
 def since(scalars: Scalars, node: exp.Expr) -> Scalar:
     """EPOCH(x), EXTRACT(EPOCH FROM a - b), EPOCH_MS, EPOCH_US, Spark's UNIX_TIMESTAMP(x)."""
-    asked = node.expression if isinstance(node, exp.Extract) else node.this
+    argument = node.expression if isinstance(node, exp.Extract) else node.this
     name = node.name.upper() if isinstance(node, exp.Anonymous) else node.key
     if isinstance(node, exp.Anonymous):
-        asked = node.expressions[0] if len(node.expressions) == 1 else node
-    found = None if asked is node or asked is None else apart(scalars, asked)
-    if found is None:
-        inner = scalars.compile(asked) if asked is not node and asked is not None else literal(1)
+        argument = node.expressions[0] if len(node.expressions) == 1 else node
+    elapsed = None if argument is node or argument is None else apart(scalars, argument)
+    if elapsed is None:
+        inner = (
+            scalars.compile(argument)
+            if argument is not node and argument is not None
+            else literal(1)
+        )
         if inner.type not in (DATE, TIMESTAMP, TIMESTAMPTZ, NULL):
             message = f"{scalars.statement.called(node)} of {inner.type.name}"
             raise scalars.statement.wrong(message, node, "it takes a DATE or a TIMESTAMP")
-        found = Scalar(strict(times.micros, inner.compute), BIGINT, inner.nullable)
+        elapsed = Scalar(strict(times.micros, inner.compute), BIGINT, inner.nullable)
     scale = node.args.get("scale")
     unit = {"EPOCH_US": 1, "strtounix": 1_000_000, "unixtotime": 1_000}.get(name)
     if name == "unixtotime" and (scale is None or scale.name != "3"):
         raise scalars.statement.refused("TO_TIMESTAMP of a number", node, "add an INTERVAL to 1970")
     if unit is None:
-        return Scalar(strict(lambda micros: micros / 1e6, found.compute), DOUBLE, found.nullable)
+        return Scalar(
+            strict(lambda micros: micros / 1e6, elapsed.compute), DOUBLE, elapsed.nullable
+        )
     whole = in_wholes if name == "unixtotime" else _cut
-    return Scalar(strict(partial(whole, unit=unit), found.compute), BIGINT, found.nullable)
+    return Scalar(strict(partial(whole, unit=unit), elapsed.compute), BIGINT, elapsed.nullable)
 
 
 def _cut(micros: int, unit: int) -> int:
@@ -173,9 +179,9 @@ def day_later(scalars: Scalars, node: exp.Expr) -> Scalar:
         raise scalars.statement.wrong(message, node, way_out)
     day = scalars.converted(first, DATE)
 
-    def by_months(one: date, months: int) -> date:
-        start = datetime(one.year, one.month, one.day)
-        return times.moved(start, times.Interval(months, timedelta()), 1).date()
+    def by_months(start: date, months: int) -> date:
+        midnight = datetime(start.year, start.month, start.day)
+        return times.moved(midnight, times.Interval(months, timedelta()), 1).date()
 
     step = by_months if isinstance(node, exp.AddMonths) else times.later
     compute = strict(step, day.compute, count.compute)
@@ -225,23 +231,23 @@ def difference(scalars: Scalars, node: exp.Expr) -> Scalar:
         if not has_unit:
             way_out = "write b - a, or in Spark DATEDIFF(b, a), of days"
         raise scalars.statement.refused(f"DATE_DIFF of {name}", node, way_out)
-    asked = (node.expression, node.this)
-    first, last = (_moment(scalars, node, moment(scalars, one)) for one in asked)
+    sides = (node.expression, node.this)
+    first, last = (_moment(scalars, node, moment(scalars, side)) for side in sides)
     compute = strict(
         lambda a, b: times.borders_between(name, a, b),
-        *(scalars.converted(one, TIMESTAMP).compute for one in (first, last)),
+        *(scalars.converted(value, TIMESTAMP).compute for value in (first, last)),
     )
     return scalars.checked(compute, BIGINT, first.nullable or last.nullable)
 
 
 def of_day(scalars: Scalars, node: exp.Expr) -> Scalar:
     """LAST_DAY(x), DAYNAME(x), MONTHNAME(x)."""
-    found = _moment(scalars, node, moment(scalars, node.this))
+    value = _moment(scalars, node, moment(scalars, node.this))
     of_day, kind = _OF_DAY[node.key]
-    compute = strict(of_day, found.compute)
+    compute = strict(of_day, value.compute)
     if kind is TEXT and scalars.statement.dialect == "spark":
         compute = strict(itemgetter(slice(3)), compute)
-    return Scalar(compute, kind, found.nullable)
+    return Scalar(compute, kind, value.nullable)
 
 
 _OF_DAY: Final = {
@@ -251,27 +257,27 @@ _OF_DAY: Final = {
 }
 
 
-def _moment(scalars: Scalars, node: exp.Expr, asked: exp.Expr) -> Scalar:
+def _moment(scalars: Scalars, node: exp.Expr, argument: exp.Expr) -> Scalar:
     """A day or a moment that a function takes."""
-    found = scalars.compile(asked)
-    if found.type not in (DATE, TIMESTAMP, NULL):
-        message = f"{scalars.statement.called(node)} of {found.type.name}"
+    value = scalars.compile(argument)
+    if value.type not in (DATE, TIMESTAMP, NULL):
+        message = f"{scalars.statement.called(node)} of {value.type.name}"
         raise scalars.statement.wrong(message, node, "CAST(... AS DATE) it")
-    return found
+    return value
 
 
-def made(scalars: Scalars, node: exp.Expr) -> Scalar:
+def make_date(scalars: Scalars, node: exp.Expr) -> Scalar:
     """MAKE_DATE(year, month, day)."""
     if isinstance(node, exp.Anonymous):
-        given = node.expressions
+        arguments = node.expressions
     else:
-        given = [node.args[key] for key in ("year", "month", "day") if node.args[key]]
-    parts = [scalars.compile(one) for one in given]
+        arguments = [node.args[key] for key in ("year", "month", "day") if node.args[key]]
+    parts = [scalars.compile(argument) for argument in arguments]
     if len(parts) != 3 or any(not (p.type.is_integer or p.type is NULL) for p in parts):
         message = "MAKE_DATE of this"
         raise scalars.statement.wrong(message, node, "write MAKE_DATE(year, month, day)")
-    compute = strict(date, *(one.compute for one in parts))
-    return Scalar(compute, DATE, any(one.nullable for one in parts))
+    compute = strict(date, *(part.compute for part in parts))
+    return Scalar(compute, DATE, any(part.nullable for part in parts))
 
 
 def later(scalars: Scalars, node: exp.Expr) -> Scalar:

@@ -32,12 +32,12 @@ def any_of(scalars: Scalars, node: exp.Expr) -> Scalar:
     missing = False if scalars.statement.dialect == "duckdb" else None
 
     def compute(row: Any) -> bool | None:
-        found, there = value.compute(row), array.compute(row)
-        if not there:
-            return missing if there is None else False
-        if found is None:
+        element, elements = value.compute(row), array.compute(row)
+        if not elements:
+            return missing if elements is None else False
+        if element is None:
             return None
-        return True if contains(found, there) else None if None in there else False
+        return True if contains(element, elements) else None if None in elements else False
 
     return Scalar(compute, BOOLEAN, nullable=True)
 
@@ -47,8 +47,8 @@ def contains(scalars: Scalars, node: exp.Expr) -> Scalar:
     value, array, contains = element_of(scalars, node, node.expression, node.this)
     if scalars.statement.dialect == "spark":
 
-        def perhaps(one: Any, there: Sequence[Any]) -> bool | None:
-            return True if contains(one, there) else None if None in there else False
+        def perhaps(element: Any, elements: Sequence[Any]) -> bool | None:
+            return True if contains(element, elements) else None if None in elements else False
 
         return Scalar(strict(perhaps, value.compute, array.compute), BOOLEAN, nullable=True)
     compute = strict(contains, value.compute, array.compute)
@@ -56,12 +56,12 @@ def contains(scalars: Scalars, node: exp.Expr) -> Scalar:
 
 
 def element_of(
-    scalars: Scalars, node: exp.Expr, one: exp.Expr, of: exp.Expr
+    scalars: Scalars, node: exp.Expr, value_node: exp.Expr, array_node: exp.Expr
 ) -> tuple[Scalar, Scalar, Callable[[Any, Any], bool]]:
     """A value and an array, of one type, and whether one that is not NULL is in the other."""
-    array = scalars.compile(of)
+    array = scalars.compile(array_node)
     element = array.type.element
-    value = scalars.compile(one if element is None else typed(one, element))
+    value = scalars.compile(value_node if element is None else typed(value_node, element))
     kind = None if element is None else common_type(value.type, element)
     if kind is None:
         message = f"{node.key.upper()} of {value.type.name} and {array.type.name}"
@@ -69,21 +69,21 @@ def element_of(
         raise scalars.statement.wrong(message, node, way_out)
     order = functions.order_of(kind)
 
-    def contains(value: Any, there: Sequence[Any]) -> bool:
-        return order(value) in (order(other) for other in there if other is not None)
+    def contains(value: Any, elements: Sequence[Any]) -> bool:
+        return order(value) in (order(other) for other in elements if other is not None)
 
     return scalars.converted(value, kind), scalars.converted(array, array_type(kind)), contains
 
 
 def array(scalars: Scalars, node: exp.Expr) -> Scalar:
     """`[a, b]`, `ARRAY[a, b]`."""
-    values = [scalars.compile(one) for one in node.expressions]
+    values = [scalars.compile(element) for element in node.expressions]
     if len(values) == 1 and isinstance(node.expressions[0], exp.Comprehension):
         return values[0]
     kind = scalars.one_type(node, values)
-    made = array_of(kind, scalars.statement, node)
+    array_kind = array_of(kind, scalars.statement, node)
     parts = [scalars.converted(value, kind).compute for value in values]
-    return Scalar(lambda row: tuple(part(row) for part in parts), made, False)
+    return Scalar(lambda row: tuple(part(row) for part in parts), array_kind, False)
 
 
 def at(scalars: Scalars, node: exp.Expr) -> Scalar:
@@ -98,31 +98,31 @@ def at(scalars: Scalars, node: exp.Expr) -> Scalar:
         raise scalars.statement.wrong(message, node, "it takes an array")
     if len(node.expressions) != 1:
         raise scalars.statement.refused("this place in an array", node, "write array[place]")
-    place = scalars.compile(node.expressions[0])
-    if not (place.type.is_integer or place.type is NULL):
-        message = f"a place of type {place.type.name} in an array"
+    index = scalars.compile(node.expressions[0])
+    if not (index.type.is_integer or index.type is NULL):
+        message = f"a place of type {index.type.name} in an array"
         raise scalars.statement.wrong(message, node, "places are whole numbers")
     first = node.args.get("offset") or 0
     dialect = scalars.statement.dialect
     is_from_end = dialect == "duckdb" or (dialect == "spark" and first == 1)
 
-    def element(found: Sequence[Any], at: int) -> Any:
-        number = at - first if at >= first else at + len(found) if is_from_end and at else -1
-        return found[number] if 0 <= number < len(found) else None
+    def element(elements: Sequence[Any], at: int) -> Any:
+        number = at - first if at >= first else at + len(elements) if is_from_end and at else -1
+        return elements[number] if 0 <= number < len(elements) else None
 
-    compute = strict(element, array.compute, place.compute)
+    compute = strict(element, array.compute, index.compute)
     return Scalar(compute, array.type.element, nullable=True)
 
 
 def struct(scalars: Scalars, node: exp.Expr) -> Scalar:
     """`{'a': 1}`, `STRUCT_PACK(a := 1, b)`; in Spark `STRUCT(1 AS a, b)`."""
     fields, parts = [], []
-    for one in node.expressions:
-        if not isinstance(one, exp.PropertyEQ | exp.Column | exp.Dot):
+    for field in node.expressions:
+        if not isinstance(field, exp.PropertyEQ | exp.Column | exp.Dot):
             message, way_out = "a field without a name", "write {'name': value}"
-            raise scalars.statement.refused(message, one, way_out)
-        value = scalars.compile(one.expression if isinstance(one, exp.PropertyEQ) else one)
-        fields.append((str(one.name), value.type))
+            raise scalars.statement.refused(message, field, way_out)
+        value = scalars.compile(field.expression if isinstance(field, exp.PropertyEQ) else field)
+        fields.append((str(field.name), value.type))
         parts.append(value.compute)
     kind = struct_of(fields, scalars.statement, node)
     names = tuple(name for name, _ in fields)
@@ -144,9 +144,9 @@ def field(scalars: Scalars, node: exp.Expr, of: exp.Expr, named: exp.Expr) -> Sc
         raise scalars.statement.wrong(message, node, "it takes a STRUCT")
     if named.name not in names or not isinstance(named, exp.Identifier | exp.Literal):
         raise scalars.statement.unknown("field", named.name, names, named)
-    place = names.index(named.name)
-    compute = strict(itemgetter(place), struct.compute)
-    return Scalar(compute, struct.type.fields[place][1], nullable=True)
+    position = names.index(named.name)
+    compute = strict(itemgetter(position), struct.compute)
+    return Scalar(compute, struct.type.fields[position][1], nullable=True)
 
 
 def part(scalars: Scalars, node: exp.Expr, bounds: exp.Expr) -> Scalar:
@@ -161,11 +161,13 @@ def part(scalars: Scalars, node: exp.Expr, bounds: exp.Expr) -> Scalar:
     words = ("this", "expression") if isinstance(bounds, exp.Slice) else ("start", "end")
     given = [bounds.args.get(word) for word in words]
     none = (literal(1), literal(_END))
-    ends = [scalars.compile(one) if one else no for one, no in zip(given, none, strict=True)]
-    for one in ends:
-        if not (one.type.is_integer or one.type is NULL):
-            message = f"a slice to a place of type {one.type.name}"
+    ends = [
+        scalars.compile(end) if end else default for end, default in zip(given, none, strict=True)
+    ]
+    for end in ends:
+        if not (end.type.is_integer or end.type is NULL):
+            message = f"a slice to a place of type {end.type.name}"
             raise scalars.statement.wrong(message, node, "places are whole numbers, from 1 on")
     cut = functions.PARTS["spark" if bounds.args.get("is_length") else scalars.statement.dialect]
-    compute = strict(cut, array.compute, *(one.compute for one in ends))
-    return Scalar(compute, array.type, array.nullable or any(one.nullable for one in ends))
+    compute = strict(cut, array.compute, *(end.compute for end in ends))
+    return Scalar(compute, array.type, array.nullable or any(end.nullable for end in ends))

@@ -64,13 +64,13 @@ def _exp(value: Any) -> float:
 
 def _power(base: Any, exponent: Any) -> float:
     """As IEEE 754 has it: never an error."""
-    one, two = float(base), float(exponent)
+    x, y = float(base), float(exponent)
     try:
-        return math.pow(one, two)
+        return math.pow(x, y)
     except OverflowError:
-        return -math.inf if one < 0 and two % 2 == 1 else math.inf
+        return -math.inf if x < 0 and y % 2 == 1 else math.inf
     except ValueError:
-        return math.inf if one == 0 else math.nan
+        return math.inf if x == 0 else math.nan
 
 
 def _log(*values: Any) -> float:
@@ -88,7 +88,7 @@ def _log(*values: Any) -> float:
 def _real(take: Callable[..., float]) -> Callable[..., float]:
     """As IEEE 754 has it: NaN outside of what a function is defined for, else infinity."""
 
-    def found(*values: Any) -> float:
+    def real(*values: Any) -> float:
         try:
             return take(*map(float, values)) + 0.0
         except OverflowError:
@@ -96,7 +96,7 @@ def _real(take: Callable[..., float]) -> Callable[..., float]:
         except ValueError:
             return math.nan
 
-    return found
+    return real
 
 
 def _cot(value: float) -> float:
@@ -120,11 +120,11 @@ def _factorial(number: int) -> int:
 
 
 def _integers(types: Sequence[SqlType]) -> SqlType | None:
-    found: SqlType | None = NULL
-    for one in types:
-        is_whole = one.is_integer or one is NULL
-        found = common_type(found, one) if found is not None and is_whole else None
-    return INTEGER if found is NULL else found
+    common: SqlType | None = NULL
+    for kind in types:
+        is_whole = kind.is_integer or kind is NULL
+        common = common_type(common, kind) if common is not None and is_whole else None
+    return INTEGER if common is NULL else common
 
 
 def _bits(usage: str, compute: Callable[[int, int], int]) -> Function:
@@ -205,9 +205,9 @@ def _cut(value: Decimal, digits: int, rounding: str) -> Decimal:
 def _breaking(compute: Callable[..., float]) -> Callable[..., float]:
     """PostgreSQL's: an error where IEEE 754 has NaN, infinity or nothing left."""
 
-    def found(*values: Any) -> float:
+    def checked(*values: Any) -> float:
         value = compute(*values)
-        known = [float(one) for one in values]
+        known = [float(argument) for argument in values]
         finite = all(map(math.isfinite, known))
         if math.isnan(value) and not any(map(math.isnan, known)):
             raise ValueError(f"there is no value for {', '.join(map(str, values))}")
@@ -215,7 +215,7 @@ def _breaking(compute: Callable[..., float]) -> Callable[..., float]:
             raise OverflowError(f"out of range for {', '.join(map(str, values))}")
         return value
 
-    return found
+    return checked
 
 
 _NEVER_ZERO: Final = (_exp, _power)
@@ -224,7 +224,7 @@ _NEVER_ZERO: Final = (_exp, _power)
 def _positive(compute: Callable[..., float]) -> Callable[..., float | None]:
     """Spark's logarithms: NULL where IEEE 754 has NaN or -infinity."""
     return lambda *values: (
-        None if None in values or any(one <= 0 for one in values) else compute(*values)
+        None if None in values or any(value <= 0 for value in values) else compute(*values)
     )
 
 
@@ -253,35 +253,35 @@ _WIDE: Final = Context(prec=800, Emin=-999999, Emax=999999)
 def _within_bits(step: Callable[[Any], int]) -> Callable[[Any], int]:
     """Spark's CEIL and FLOOR of a DOUBLE: the last BIGINT where there are no more, of NaN 0."""
 
-    def found(value: Any) -> int:
+    def bounded(value: Any) -> int:
         if isinstance(value, float) and not math.isfinite(value):
             value = 0 if math.isnan(value) else math.copysign(1 << 63, value)
         whole = step(value)
         return min(max(whole, -1 << 63), (1 << 63) - 1) if isinstance(value, float) else whole
 
-    return found
+    return bounded
 
 
 def _whole(step: Callable[[Any], int]) -> Callable[[Any], Any]:
-    def found(value: Any) -> Any:
+    def rounded(value: Any) -> Any:
         if isinstance(value, int) or not math.isfinite(value):
             return value
         return step(value) if isinstance(value, Decimal) else float(step(value)) + 0.0
 
-    return found
+    return rounded
 
 
 def _of_wholes(types: Sequence[SqlType]) -> SqlType | None:
     """That of the first, of a DECIMAL one without digits behind the point: 9.5 becomes 10."""
-    found = number(types)
-    if found is None or not found.is_decimal:
-        return found
-    return computed_decimal(found.digits, 0, found)
+    kind = number(types)
+    if kind is None or not kind.is_decimal:
+        return kind
+    return computed_decimal(kind.digits, 0, kind)
 
 
 def _of_wholes_in_spark(types: Sequence[SqlType]) -> SqlType | None:
-    found = _of_wholes(types)
-    return BIGINT if found is DOUBLE else found
+    kind = _of_wholes(types)
+    return BIGINT if kind is DOUBLE else kind
 
 
 NUMBERS: Final[dict[type, Function]] = {

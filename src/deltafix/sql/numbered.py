@@ -25,11 +25,11 @@ _CUTS = ("limit", "offset")
 
 def most_of(node: exp.Expr | None) -> Iterable[tuple[exp.Expr, int]]:
     """What a condition says to be at most a number, and the number; both as they are written."""
-    for one in conditions(node):
-        kind: type[exp.Expr] | None = type(one)
-        part, limit = one.this, one.args.get("expression")
-        if isinstance(one, exp.Between):
-            kind, limit = exp.LTE, one.args["high"]
+    for condition in conditions(node):
+        kind: type[exp.Expr] | None = type(condition)
+        part, limit = condition.this, condition.args.get("expression")
+        if isinstance(condition, exp.Between):
+            kind, limit = exp.LTE, condition.args["high"]
         elif kind in _TURNED and whole(part) is not None:
             kind, part, limit = _TURNED[kind], limit, part
         number = None if limit is None or kind not in _LESS else whole(limit)
@@ -47,7 +47,7 @@ def numbered(root: exp.Expr) -> Mapping[int, Mapping[str, int]]:
     named = {cte.alias: cte.this for cte in root.find_all(exp.CTE) if not _renames(cte)}
     read = Counter(table.name for table in root.find_all(exp.Table) if not table.db)
     twice = Counter(cte.alias for cte in root.find_all(exp.CTE))
-    found: dict[int, dict[str, int]] = {}
+    bounds: dict[int, dict[str, int]] = {}
     for select in root.find_all(exp.Select):
         clause = select.args.get("from_")
         if clause is None:
@@ -61,7 +61,7 @@ def numbered(root: exp.Expr) -> Mapping[int, Mapping[str, int]]:
             if isinstance(item, exp.Table) and not item.db:
                 once = read[item.name] == 1 == twice[item.name]
                 inner = named.get(item.name) if once else None
-            if _renames(item) or any(item is one for one in nearest):
+            if _renames(item) or any(item is joined for joined in nearest):
                 inner = None
             while isinstance(inner, exp.Subquery | exp.Paren) and not _renames(inner):
                 inner = inner.this
@@ -72,8 +72,8 @@ def numbered(root: exp.Expr) -> Mapping[int, Mapping[str, int]]:
             if isinstance(part, exp.Column) and (part.table or len(items) == 1):
                 inner = sources.get(part.table or items[0].alias_or_name)
                 if inner is not None:
-                    found.setdefault(id(inner), {})[part.name] = most
-    return found
+                    bounds.setdefault(id(inner), {})[part.name] = most
+    return bounds
 
 
 def _renames(node: exp.Expr) -> bool:

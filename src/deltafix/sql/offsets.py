@@ -52,20 +52,20 @@ def measure(kind: SqlType) -> tuple[Callable[[Any], Any], Callable[[Any, Any], A
 
 def offset(statement: Statement, kind: SqlType, node: exp.Expr, sign: int) -> Any:
     """The offset that is written, times 1 or -1. Raises SqlProgrammingError, SqlRefusedError."""
-    what = "RANGE takes an offset that is not negative"
+    message = "RANGE takes an offset that is not negative"
     if kind.is_time:
         inner = node.unnest()
         if not isinstance(inner, exp.Interval):
             way_out = "write INTERVAL '1' DAY"
             raise statement.wrong(f"RANGE over {kind.name} takes an INTERVAL", node, way_out)
-        found = times.interval(statement, inner)
-        if found.months < 0 or found.rest < timedelta():
-            raise statement.wrong(what, node, "write PRECEDING or FOLLOWING")
-        return times.Interval(sign * found.months, sign * found.rest)
+        interval = times.interval(statement, inner)
+        if interval.months < 0 or interval.rest < timedelta():
+            raise statement.wrong(message, node, "write PRECEDING or FOLLOWING")
+        return times.Interval(sign * interval.months, sign * interval.rest)
     scalar = constant(node)
     value: Any = None if scalar is None or not scalar.type.is_numeric else scalar.compute(None)
     if value is None or value < 0:
-        raise statement.wrong(what, node, "write a number, as in RANGE 1.5 PRECEDING")
+        raise statement.wrong(message, node, "write a number, as in RANGE 1.5 PRECEDING")
     if kind is DOUBLE:
         return sign * float(value)
     return sign * Fraction(value) * 10**kind.scale

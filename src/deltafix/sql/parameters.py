@@ -26,7 +26,7 @@ __all__ = [
 Parameters: TypeAlias = "Sequence[SqlValue] | Mapping[str, SqlValue]"
 
 
-class _Place(NamedTuple):
+class _Slot(NamedTuple):
     """Where a value goes, and the name of the parameter that has it, if it has one.
 
     `given` stands there where the value is only a value. `is_cell`: it is one of an INSERT, and may
@@ -45,7 +45,7 @@ class _Place(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class Form:
-    """A tree to put values in, their places in the order of the text.
+    """A tree to put values in, and the slots for them, in the order of the text.
 
     Attributes:
         named: the first parameter that has a name; "" where none has.
@@ -55,7 +55,7 @@ class Form:
     """
 
     node: exp.Expr
-    places: list[_Place]
+    slots: list[_Slot]
     named: str = ""
     stays: bool = True
     kinds: tuple[SqlType, ...] | None = ()
@@ -64,29 +64,29 @@ class Form:
     def bind(self, statement: Statement, values: Sequence[SqlValue]) -> None:
         """Put the values in."""
         kinds: list[SqlType] | None = []
-        for one, said in zip(self.places, values, strict=True):
-            given, value = one.given, said
+        for slot, parameter in zip(self.slots, values, strict=True):
+            given, value = slot.given, parameter
             kind = None
             if given is not None:
-                value = said if one.sign > 0 else negative(said)
+                value = parameter if slot.sign > 0 else negative(parameter)
                 given.value = value = _in_utc(value) if type(value) is datetime else value
-                kind = None if one.is_cell else kind_of(given.value)
-                if one.is_cell:
+                kind = None if slot.is_cell else kind_of(given.value)
+                if slot.is_cell:
                     continue
             if kind is None:
-                made = literal_of(statement, value, one.node)
-                one.parent.set(one.key, made, one.at)
+                expression = literal_of(statement, value, slot.node)
+                slot.parent.set(slot.key, expression, slot.at)
                 kinds = None
                 continue
             if self.kinds is None:  # a literal may be there since the last time
-                one.parent.set(one.key, one.node, one.at)
+                slot.parent.set(slot.key, slot.node, slot.at)
             if kinds is not None:
                 kinds.append(kind)
         self.kinds = None if kinds is None else tuple(kinds)
 
 
 class bound:  # noqa: N801  it is called as a function is, and a generator cost three times as much
-    """`with bound(statement, parameters) as one`: the statement with its parameters in place.
+    """`with bound(statement, parameters) as filled`: the statement with its parameters in place.
 
     Raises SqlProgrammingError. Whoever runs it leaves its tree as it is, and has it while the block
     lasts: the next one gets the same tree with other values. Copying it was a third of an INSERT of
@@ -114,7 +114,7 @@ class bound:  # noqa: N801  it is called as a function is, and a generator cost 
             form = _form(statement)
         self._form = form
         values = _values(statement, parameters, form)
-        if not form.places:
+        if not form.slots:
             return statement
         form.bind(statement, values)
         return statement.on(form.node, form)
@@ -132,32 +132,32 @@ def _form(statement: Statement) -> Form:
         isinstance(tree, exp.Query)  # which is read as a copy
         or (isinstance(tree, exp.Insert | exp.Update | exp.Delete) and not tree.find(exp.Query))
     )
-    found = sorted(tree.find_all(exp.Placeholder), key=lambda one: one.meta["start"])
-    places = [_place(one, stays) for one in found if one.parent is not None]
-    named = next((one.name for one in places if one.name), "")
-    return Form(tree, [*places, *_literals(statement, tree)], named, stays)
+    marks = sorted(tree.find_all(exp.Placeholder), key=lambda mark: mark.meta["start"])
+    slots = [_slot(mark, stays) for mark in marks if mark.parent is not None]
+    named = next((slot.name for slot in slots if slot.name), "")
+    return Form(tree, [*slots, *_literals(statement, tree)], named, stays)
 
 
-def _literals(statement: Statement, tree: exp.Expr) -> Iterator[_Place]:
-    """The places of the literals that change, with a parameter in each."""
-    literals = {one.meta.get("start"): one for one in tree.find_all(exp.Literal)}
+def _literals(statement: Statement, tree: exp.Expr) -> Iterator[_Slot]:
+    """The slots of the literals that change, with a parameter in each."""
+    literals = {node.meta.get("start"): node for node in tree.find_all(exp.Literal)}
     for start in statement.literals:
         node = literals[start]
         mark = exp.Placeholder()
         mark.meta.update(node.meta)
         whole = signed(node)
         whole.replace(mark)
-        yield _place(mark, True)._replace(sign=1 if whole is node else -1)
+        yield _slot(mark, True)._replace(sign=1 if whole is node else -1)
 
 
-def _place(node: exp.Expr, stays: bool) -> _Place:
+def _slot(node: exp.Expr, stays: bool) -> _Slot:
     parent: Any = node.parent
     given = None
     if stays and not isinstance(parent.root(), exp.Query) and is_value(node):
         given = node.meta["given"] = Given()
     name = node.name if node.this else ""
     is_cell = isinstance(parent, exp.Tuple) and given is not None
-    return _Place(name, node, parent, node.arg_key or "", node.index, given, is_cell)
+    return _Slot(name, node, parent, node.arg_key or "", node.index, given, is_cell)
 
 
 def signed(node: exp.Expr) -> exp.Expr:
@@ -176,12 +176,12 @@ def is_value(node: exp.Expr) -> bool:
 
     What it is part of computes with it, whatever it is.
     """
-    inner, one = node, node.parent
-    while isinstance(one, _OPERATORS):
-        inner, one = one, one.parent
-    if isinstance(one, exp.Update | exp.Delete):
+    inner, parent = node, node.parent
+    while isinstance(parent, _OPERATORS):
+        inner, parent = parent, parent.parent
+    if isinstance(parent, exp.Update | exp.Delete):
         return inner.arg_key in ("expressions", "where")
-    values = one.parent if isinstance(one, exp.Tuple) else None
+    values = parent.parent if isinstance(parent, exp.Tuple) else None
     return isinstance(values, exp.Values) and isinstance(values.parent, exp.Insert)
 
 
@@ -192,7 +192,7 @@ def _in_utc(moment: datetime) -> datetime:
     return moment
 
 
-_KINDS: Final = {type(one): literal(one).type for one in ("", 0.0, True, b"", None)}
+_KINDS: Final = {type(value): literal(value).type for value in ("", 0.0, True, b"", None)}
 
 
 def kind_of(value: Any) -> SqlType | None:
@@ -209,8 +209,8 @@ def kind_of(value: Any) -> SqlType | None:
 
 
 def _values(statement: Statement, parameters: Parameters, form: Form) -> Sequence[SqlValue]:
-    """The values of a statement's places, in order. Raises SqlProgrammingError."""
-    count = len(form.places) - len(statement.given)
+    """The values for a statement's slots, in order. Raises SqlProgrammingError."""
+    count = len(form.slots) - len(statement.given)
     if not isinstance(parameters, Mapping):
         if form.named:
             message = f"parameter :{form.named} wants parameters by name"
@@ -218,7 +218,7 @@ def _values(statement: Statement, parameters: Parameters, form: Form) -> Sequenc
         if len(parameters) != count:
             raise _count(statement, count, len(parameters))
         return statement.given or parameters
-    names = [one.name for one in form.places[:count]]
+    names = [slot.name for slot in form.slots[:count]]
     for name in names:
         if name not in parameters:
             known = [str(name) for name in parameters]
@@ -231,21 +231,21 @@ def _count(statement: Statement, wanted: int, given: int) -> SqlError:
     return statement.wrong(message, None, "give one value for each ?")
 
 
-def literal_of(statement: Statement, value: SqlValue, place: exp.Expr) -> exp.Expr:
+def literal_of(statement: Statement, value: SqlValue, mark: exp.Expr) -> exp.Expr:
     """A parameter as an expression, where its mark is.
 
     Raises SqlProgrammingError for what no type of SQL holds.
     """
     try:
-        made = written(value, statement.dialect)
+        expression = written(value, statement.dialect)
     except ValueError as error:
         way_out = (
             "give None, bool, int, float, str, bytes, date, datetime, a Decimal of 38 digits, a "
             "list, or a dict"
         )
         raise statement.wrong(str(error), None, way_out) from None
-    made.meta.update({word: place.meta[word] for word in ("start", "end")})
-    return made
+    expression.meta.update({word: mark.meta[word] for word in ("start", "end")})
+    return expression
 
 
 def equalities(row: Mapping[str, SqlValue], dialect: str) -> str:
@@ -264,8 +264,8 @@ def written(value: SqlValue, dialect: str) -> exp.Expr:
     if isinstance(value, bool):
         return exp.Boolean(this=value)
     if isinstance(value, int):
-        one = exp.Literal.number(abs(value))
-        return exp.Neg(this=one) if value < 0 else one
+        number = exp.Literal.number(abs(value))
+        return exp.Neg(this=number) if value < 0 else number
     if isinstance(value, float):
         return _cast(repr(value), "DOUBLE")
     if isinstance(value, str):
@@ -276,13 +276,13 @@ def written(value: SqlValue, dialect: str) -> exp.Expr:
         return exp.Struct(
             expressions=[
                 exp.PropertyEQ(
-                    this=exp.to_identifier(name, quoted=True), expression=written(one, dialect)
+                    this=exp.to_identifier(name, quoted=True), expression=written(field, dialect)
                 )
-                for name, one in value.items()
+                for name, field in value.items()
             ]
         )
     if isinstance(value, list | tuple):
-        return exp.Array(expressions=[written(one, dialect) for one in value])
+        return exp.Array(expressions=[written(element, dialect) for element in value])
     if isinstance(value, bytes | bytearray | memoryview):
         value = bytes(value)
         if dialect == "spark":

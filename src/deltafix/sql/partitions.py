@@ -80,11 +80,11 @@ class Partition:
     @cached_property
     def peers(self) -> list[tuple[int, int]]:
         """For each row where its peers begin and where they have ended."""
-        found: list[tuple[int, int]] = []
+        spans: list[tuple[int, int]] = []
         for _, peers in groupby(self.rows, key=itemgetter(0)):
-            start, size = len(found), sum(1 for _ in peers)
-            found += [(start, start + size)] * size
-        return found
+            start, size = len(spans), sum(1 for _ in peers)
+            spans += [(start, start + size)] * size
+        return spans
 
     @property
     def groups_before(self) -> int:
@@ -102,11 +102,11 @@ class Partition:
         before = self.whole.between(0, self.before)
         return self._args(chain(before, self.whole.between(after, len(self.whole))))
 
-    def at(self, place: int) -> Any:
+    def at(self, index: int) -> Any:
         """The arguments of a row of the whole."""
-        if 0 <= place < len(self.rows):
-            return self.args[place]
-        return next(self._args([self.whole[self.before + place]]))
+        if 0 <= index < len(self.rows):
+            return self.args[index]
+        return next(self._args([self.whole[self.before + index]]))
 
     def _args(self, rows: Iterable[Any]) -> Iterator[Any]:
         start, end = self.split
@@ -160,7 +160,7 @@ class _Row(tuple[Any, ...]):
 
 
 def _placed(row: tuple[Any, ...]) -> list[tuple[bool, Any]]:
-    return [(one is None, placed(one)) for one in row]
+    return [(value is None, placed(value)) for value in row]
 
 
 class Rows(NamedTuple):
@@ -175,19 +175,19 @@ class Windowed(Gathers, Several):
     """A window function: for each row of a partition what tells it apart, and its value.
 
     A row is its sort keys (`ways`), then `width` arguments, which may be NULL, then
-    what tells it apart (`told`).
+    what tells it apart (`rest`).
     """
 
     def __init__(
         self,
         ways: Sequence[Way],
-        told: Sequence[Way],
+        rest: Sequence[Way],
         width: int,
         function: Function,
     ) -> None:
         self._split = len(ways), len(ways) + width
         self._by = ranked(ways)
-        self._rest = ranked(told)
+        self._rest = ranked(rest)
         self._function = function
         total = function.total
         self.initial = Rows(Placed(), None if total is None else total.initial, Placed())
@@ -281,9 +281,9 @@ class Windowed(Gathers, Several):
         """The rows from one place to before another, each with its value."""
         rows = self._around(acc, begin, end)
         past = self._split[1]
-        there = rows.rows[rows.asked.start : rows.asked.stop]
+        asked = rows.rows[rows.asked.start : rows.asked.stop]
         values = self._function.values(rows)
-        return [(*row[past:], value) for (_, _, row), value in zip(there, values, strict=True)]
+        return [(*row[past:], value) for (_, _, row), value in zip(asked, values, strict=True)]
 
     def _around(self, acc: Rows, begin: int, end: int) -> Partition:
         """Rows whose values are asked for, among those that decide them."""
@@ -322,36 +322,36 @@ class Windowed(Gathers, Several):
         """
         everything = [(None, None)]
         head, tail = self._function.ends
-        size = max(self._size(one) for one in states)
+        size = max(self._size(acc) for acc in states)
         if self._function.reach is None or size < SMALL * len(values):
             return everything
         keys = sorted(map(self._key, values))
-        for kept in (one.kept for one in states):
+        for kept in (acc.kept for acc in states):
             last = len(kept) - tail
             if kept.place(keys[0]) < head or (tail and kept.place(keys[-1]) >= last):
                 return everything
         is_open, is_open_after = self._function.opens
         if self._function.by_group:
-            before, after = (one.kept for one in states)
+            before, after = (acc.kept for acc in states)
             is_open = any(_has(before, key) is not _has(after, key) for key in keys)
         if is_open or is_open_after:
             keys = [keys[0] if is_open else keys[-1]]
-        found: list[tuple[Any, Any]] = []
+        spans: list[tuple[Any, Any]] = []
         for key in keys:
-            ends = [one for acc in states for one in self._span(acc, key)]
+            ends = [end for acc in states for end in self._span(acc, key)]
             if ends:
                 low, high = min(ends), max(ends)
-                found.append((None if is_open_after else low, None if is_open else high))
-        return found
+                spans.append((None if is_open_after else low, None if is_open else high))
+        return spans
 
     def _span(self, acc: Rows, key: Any) -> tuple[Any, ...]:
         """The first and the last key of the rows that one may concern; none if there is none."""
         (is_open, is_open_after), reach = self._function.opens, self._function.reach
         assert reach is not None  # noqa: S101  all rows decide otherwise
         size, near = self._size(acc), _NEAR
-        place = min(acc.kept.place(key), size)
+        index = min(acc.kept.place(key), size)
         while True:
-            rows = self._slice(acc, place, place, near)
+            rows = self._slice(acc, index, index, near)
             if not len(rows):
                 return ()
             at = rows.asked.start
@@ -359,12 +359,12 @@ class Windowed(Gathers, Several):
             is_begun = is_open_after or rows.before == 0 or bounds[0][1] < at
             is_ended = is_open or rows.before + len(rows) == size or bounds[-1][0] > at
             if is_begun and is_ended:
-                there = [
+                within = [
                     n
                     for n, (low, high) in enumerate(bounds)
                     if (is_open or low <= at) and (is_open_after or high >= at)
                 ]
-                return tuple(rows.rows[n] for n in (there[:1] + there[-1:]))
+                return tuple(rows.rows[n] for n in (within[:1] + within[-1:]))
             near *= 4
 
 

@@ -31,11 +31,11 @@ class Pattern:
     """A pattern, compiled.
 
     Attributes:
-        found: of RE2, over UTF-8; it has `search`, `fullmatch` and `groups`.
+        regexp: of RE2, over UTF-8; it has `search`, `fullmatch` and `groups`.
         breaks: that it may end before the line break at the end of a text, too: Java's `$`.
     """
 
-    found: Any
+    regexp: Any
     breaks: bool = False
 
 
@@ -50,10 +50,10 @@ def pattern_of(dialect: str, text: str, options: str = "", use: Use = Use.TEST) 
     if dialect == "duckdb":
         return Pattern(_re2(text, options))
     read = _READERS[dialect](text, options)
-    found = read.whole()
+    translated = read.whole()
     read.check(use)
     longest = dialect != "spark"
-    return Pattern(regex(found, longest_match=longest and use > Use.TEST), read.breaks)
+    return Pattern(regex(translated, longest_match=longest and use > Use.TEST), read.breaks)
 
 
 def _re2(text: str, options: str) -> Any:
@@ -125,10 +125,10 @@ class _Reader(Translator):
         return {letter.lower(), letter.upper()} if letter.isascii() else set()
 
     def alternatives(self) -> str:
-        found = super().alternatives()
-        if "|" in found:  # written, each is \x{7c}
+        translated = super().alternatives()
+        if "|" in translated:  # written, each is \x{7c}
             self.peculiar = self.peculiar or "|"
-        return found
+        return translated
 
     def assertion(self) -> str | None:
         return r"\A" if self.accept("^") else r"\z" if self.accept("$") else None
@@ -151,19 +151,19 @@ class _Reader(Translator):
 
     def repeated(self) -> str:
         is_group = self.ahead() == "("
-        found = self.atom()
+        translated = self.atom()
         count = self.quantifier()
         if count and self.ahead() and self.ahead() in "*+?{":
             raise RegexError(f"`{count}{self.ahead()}`: put what is repeated twice into (?: )")
-        if count and found in _EDGES:
+        if count and translated in _EDGES:
             raise RegexError(f"`{count}` repeats what is no character")
         if len(count) > 1 and count.endswith("?"):
             self.lazy = count
         if count and is_group:
             self.peculiar = self.peculiar or f"){count}"
-            if regex(f"(?:{found})").fullmatch("") is not None:
+            if regex(f"(?:{translated})").fullmatch("") is not None:
                 raise RegexError(f"`{count}` repeats a group that can be empty")
-        return found + count
+        return translated + count
 
     def escape(self) -> str:
         letter = self.ahead()
@@ -179,7 +179,7 @@ class _Reader(Translator):
         if letter == "u":
             return super().character()
         if not letter or letter.isalnum() or not letter.isascii():
-            known = " ".join(f"\\{one}" for one in self.escapes)
+            known = " ".join(f"\\{escape}" for escape in self.escapes)
             raise RegexError(f"`\\{letter}` is not one of {known}")
         self.at += 1
         return letter
@@ -204,13 +204,13 @@ class _Reader(Translator):
         return f"[{'^' if negated else ''}{''.join(parts)}]"
 
     def ranged(self, first: str, last: str) -> str:
-        found = f"{_quoted(first)}-{_quoted(last)}"
+        plain = f"{_quoted(first)}-{_quoted(last)}"
         if not self.folds:
-            return found
+            return plain
         if first != last and not last.isascii():
             raise RegexError(f"the range {first}-{last} without regard to case")
         letters = map(chr, range(ord(first), ord(last) + 1))
-        return found + "".join(_quoted(o) for one in letters for o in sorted(self.cases(one)))
+        return plain + "".join(_quoted(o) for letter in letters for o in sorted(self.cases(letter)))
 
     def member(self, classes: list[str]) -> str | None:
         if self.at >= len(self.text):
@@ -267,9 +267,9 @@ class _Similar(_Postgres):
     def atom(self) -> str:
         if self.ahead(2) == "(?":
             raise RegexError("`(?` begins no group of SIMILAR TO; write ( )")
-        for mark, found in (("%", "(?s:.)*"), ("_", "(?s:.)")):
+        for mark, translated in (("%", "(?s:.)*"), ("_", "(?s:.)")):
             if self.accept(mark):
-                return found
+                return translated
         if self.ahead() in (".", "^", "$"):
             self.at += 1
             return _quoted(self.text[self.at - 1])

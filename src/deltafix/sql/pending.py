@@ -51,20 +51,20 @@ class Pending:
 
     def keyed(self, table: Table, key: Key) -> Mapping[tuple[Any, ...], Row | None]:
         """What edits by row made of a key's values: the row that has one, None if none has now."""
-        return self._keyed.get(table.relation.name, {}).get(key.places, {})
+        return self._keyed.get(table.relation.name, {}).get(key.positions, {})
 
     def add(self, table: Table, removed: Sequence[Row], added: Sequence[Row]) -> None:
         """Let rows go, then others come. O(rows)."""
         name = table.relation.name
         keyed = self._keyed.get(name)
         if keyed is None:
-            keyed = self._keyed[name] = {key.places: {} for key in table.keys}
+            keyed = self._keyed[name] = {key.positions: {} for key in table.keys}
         for key in table.keys:
-            there = keyed[key.places]
+            by_key = keyed[key.positions]
             for row in removed:
-                there[key.of(row)] = None
+                by_key[key.of(row)] = None
             for row in added:
-                there[key.of(row)] = row
+                by_key[key.of(row)] = row
         waiting = self._rows.get(name)
         if waiting is None:
             waiting = self._rows[name] = {}
@@ -97,22 +97,22 @@ class Pending:
         for name, edit in self._coded.items():
             tx.delete(name, db.recoded(edit.removed))
             tx.insert(name, db.recoded(edit.added))
-        for name, waiting in self._rows.items():
+        for name, counts in self._rows.items():
             for sign, change in ((-1, tx.delete), (1, tx.insert)):
-                found = [row for row, count in waiting.items() if count * sign > 0]
-                if found:
-                    change(name, found)
+                rows = [row for row, count in counts.items() if count * sign > 0]
+                if rows:
+                    change(name, rows)
 
     def rows(self) -> dict[str, list[tuple[int, Row]]]:
         """Rows of each table behind their signs."""
-        found = dict[str, list[tuple[int, Row]]]()
+        signed = dict[str, list[tuple[int, Row]]]()
         for name, edit in self._coded.items():
             _, removed, added, *_ = edit.by_row()
-            found[name] = [*((-1, row) for row in removed), *((1, row) for row in added)]
+            signed[name] = [*((-1, row) for row in removed), *((1, row) for row in added)]
         for name, rows in self._rows.items():
             if rows:
-                found.setdefault(name, []).extend((sign, row) for row, sign in rows.items())
-        return found
+                signed.setdefault(name, []).extend((sign, row) for row, sign in rows.items())
+        return signed
 
     def clear(self) -> None:
         """Nothing waits any more: the engine has it, or it was taken back."""

@@ -30,14 +30,14 @@ def pivot_of(node: exp.Expr) -> exp.Pivot | None:
     """The PIVOT of an item of FROM, of which its `this` is the table; None where it has none."""
     if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Pivot):
         return node.this
-    found = node.args.get("pivots")
-    if not found:
+    pivots = node.args.get("pivots")
+    if not pivots:
         return None
-    pivot: Any = found[0].copy()
+    pivot: Any = pivots[0].copy()
     source = node.copy()
-    source.set("pivots", found[:-1])
-    if len(found) > 1:
-        pivot = found[-1].copy()
+    source.set("pivots", pivots[:-1])
+    if len(pivots) > 1:
+        pivot = pivots[-1].copy()
     source.set("joins", None)
     pivot.set("this", source)
     return pivot  # type: ignore[no-any-return]
@@ -67,31 +67,33 @@ def _grouped(
     ons = pivot.expressions if is_short else pivot.args["fields"]
     using = (pivot.args.get("using") or ()) if is_short else pivot.expressions
     using = using or [exp.Count(this=exp.Star())]
-    choices = [list(_values(statement, one)) for one in ons]
-    for one in using:
-        if not isinstance(one.unalias(), exp.AggFunc):
+    choices = [list(_values(statement, on)) for on in ons]
+    for aggregate in using:
+        if not isinstance(aggregate.unalias(), exp.AggFunc):
             way_out = "write USING SUM(column), and compute with it outside"
-            raise statement.refused("PIVOT of no aggregate", one, way_out)
+            raise statement.refused("PIVOT of no aggregate", aggregate, way_out)
     group = pivot.args.get("group")
     if group is not None:
-        keys = [one.copy() for one in group.expressions]
+        keys = [key.copy() for key in group.expressions]
     else:
-        parts = [*(one.this for one in ons), *using]
+        parts = [*(on.this for on in ons), *using]
         named = {column.name for part in parts for column in part.find_all(exp.Column)}
         keys = [exp.column(name, quoted=True) for name in columns if name not in named]
     shown: list[exp.Expr] = [*keys]
     for combination in product(*choices):
-        test = exp.and_(*(one for one, _ in combination))
-        for one in using:
-            value = exp.Filter(this=one.unalias().copy(), expression=exp.Where(this=test.copy()))
+        test = exp.and_(*(condition for condition, _ in combination))
+        for aggregate in using:
+            value = exp.Filter(
+                this=aggregate.unalias().copy(), expression=exp.Where(this=test.copy())
+            )
             name = "_".join(name for _, name in combination)
-            if one.alias or len(using) > 1:
-                name += f"_{one.alias or _spelled(one)}"
+            if aggregate.alias or len(using) > 1:
+                name += f"_{aggregate.alias or _spelled(aggregate)}"
             shown.append(exp.alias_(value, name, quoted=True))
-    found = exp.Select(expressions=shown, from_=_from(table))
+    query = exp.Select(expressions=shown, from_=_from(table))
     if keys:
-        found.set("group", exp.Group(expressions=[one.copy() for one in keys]))
-    return found
+        query.set("group", exp.Group(expressions=[key.copy() for key in keys]))
+    return query
 
 
 def _from(table: str) -> exp.From:
@@ -108,13 +110,15 @@ def _values(statement: Statement, on: exp.Expr) -> Any:
     if not isinstance(on, exp.In) or not on.expressions:
         way_out = "write the values: ON column IN (1, 2); columns must not follow from rows"
         raise statement.refused("PIVOT without IN", on, way_out)
-    for one in on.expressions:
-        value = one.this if isinstance(one, exp.PivotAlias) else one.unalias()
+    for choice in on.expressions:
+        value = choice.this if isinstance(choice, exp.PivotAlias) else choice.unalias()
         inner = value.this if isinstance(value, exp.Neg) else value
         if not isinstance(inner, exp.Literal | exp.Boolean):
             way_out = "write numbers, texts in single quotes, TRUE or FALSE"
             raise statement.refused("this value of a PIVOT", value, way_out)
-        name = one.alias or (value.name if isinstance(value, exp.Literal) else value.sql().lower())
+        name = choice.alias or (
+            value.name if isinstance(value, exp.Literal) else value.sql().lower()
+        )
         yield exp.EQ(this=on.this.copy(), expression=value.copy()), name
 
 
@@ -147,8 +151,8 @@ class _United:
     def query(self) -> exp.Query:
         """A SELECT for each column, united."""
         pairs: list[tuple[exp.Column, str]] = []
-        for one in self.picked:
-            column = one.this if isinstance(one, exp.PivotAlias) else one.unalias()
+        for chosen in self.picked:
+            column = chosen.this if isinstance(chosen, exp.PivotAlias) else chosen.unalias()
             if isinstance(column, exp.Columns):
                 pairs += [(exp.column(name), name) for _, name in picked(self.scope, column)]
                 continue
@@ -157,13 +161,13 @@ class _United:
                 raise self.statement.refused("UNPIVOT of this", column, way_out)
             if column.name not in self.columns:
                 raise self.statement.unknown("column", column.name, list(self.columns), column)
-            pairs.append((column, one.alias or column.name))
+            pairs.append((column, chosen.alias or column.name))
         gone = {column.name for column, _ in pairs}
         rest = [name for name in self.columns if name not in gone]
-        found: exp.Query | None = None
+        united: exp.Query | None = None
         for column, name in pairs:
             shown = [
-                *(exp.column(one, quoted=True) for one in rest),
+                *(exp.column(other, quoted=True) for other in rest),
                 exp.alias_(exp.Literal.string(name), self.name, quoted=True),
                 exp.alias_(column.copy(), self.value, quoted=True),
             ]
@@ -171,8 +175,8 @@ class _United:
             if not self.nulls:
                 test = exp.Not(this=exp.Is(this=column.copy(), expression=exp.Null()))
                 side.set("where", exp.Where(this=test))
-            found = (
-                side if found is None else exp.Union(this=found, expression=side, distinct=False)
+            united = (
+                side if united is None else exp.Union(this=united, expression=side, distinct=False)
             )
-        assert found is not None  # noqa: S101  the grammar wants one
-        return found
+        assert united is not None  # noqa: S101  the grammar wants one
+        return united

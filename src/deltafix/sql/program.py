@@ -81,25 +81,29 @@ def program_of(
         digests[name] = mark
         if name in catalog.tables:
             keys += _table(statement, catalog, name)
-            found = catalog.tables[name].relation
+            relation = catalog.tables[name].relation
         else:
-            found = catalog.views[name].relation
-        _require_columns(statement, found)
+            relation = catalog.views[name].relation
+        _require_columns(statement, relation)
         if name in counted and name in catalog.views:
-            found = _counted(catalog, name, mark)
-        if not found.hidden:
-            shown[name] = found.columns
-    made = catalog.program()
+            relation = _counted(catalog, name, mark)
+        if not relation.hidden:
+            shown[name] = relation.columns
+    program = catalog.program()
     source = _Source(text, dialect, tuple(sorted(counted)))
     return TableProgram(
-        tuple(map(_readable, made.relations)),
-        made.rules,
-        types=made.types,
-        functors=made.functors,
+        tuple(map(_readable, program.relations)),
+        program.rules,
+        types=program.types,
+        functors=program.functors,
         source=text,
         path=path,
-        functions={name: _Function(one, source, name) for name, one in _functions(catalog)},
-        reducers={name: _shipped(one, source, name) for name, one in catalog.reducers.items()},
+        functions={
+            name: _Function(function, source, name) for name, function in _functions(catalog)
+        },
+        reducers={
+            name: _shipped(reducer, source, name) for name, reducer in catalog.reducers.items()
+        },
         tables={name: _logical(shown[name]) for name in catalog.tables},
         views={name: _logical(shown[name]) for name in catalog.views if name in shown},
         bags=frozenset(catalog.views.keys() - shown.keys()),
@@ -124,12 +128,12 @@ def _require_new(statement: Statement, dialect: str, catalog: Catalog) -> str:
     """The name that a statement makes. Raises SqlRefusedError, SqlProgrammingError."""
     node = statement.node
     if statement.explain or not isinstance(node, exp.Create):
-        said = statement.explain or statement.verb
+        verb = statement.explain or statement.verb
         way_out = (
             "a program is CREATE TABLE and CREATE VIEW; rows come from its inputs, so leave it out"
         )
-        found = statement.refused(f"the statement {said}", node, way_out)
-        raise found
+        refusal = statement.refused(f"the statement {verb}", node, way_out)
+        raise refusal
     named = require_made(statement, node)
     durable.check(statement, dialect)
     name = str(named.name)
@@ -145,7 +149,10 @@ def _require_new(statement: Statement, dialect: str, catalog: Catalog) -> str:
 
 def _readable(declared: RelationDecl) -> RelationDecl:
     """A declaration whose hidden columns have names that a text can have."""
-    attributes = (replace(one, name=one.name.replace("~", "?")) for one in declared.attributes)
+    attributes = (
+        replace(attribute, name=attribute.name.replace("~", "?"))
+        for attribute in declared.attributes
+    )
     return replace(declared, attributes=tuple(attributes))
 
 
@@ -164,16 +171,16 @@ def _require_name(statement: Statement, name: str, node: exp.Expr | None) -> Non
         raise statement.refused(f"the name {name!r} in a program", node, way_out)
 
 
-def _require_columns(statement: Statement, found: Relation) -> None:
+def _require_columns(statement: Statement, relation: Relation) -> None:
     """Refuse columns that no output could have."""
-    names = [column.name for column in found.columns]
-    for place, column in enumerate(found.columns):
+    names = [column.name for column in relation.columns]
+    for position, column in enumerate(relation.columns):
         _require_name(statement, column.name, None)
-        if column.name in names[:place]:
-            message = f"two columns of {found.name} are called {column.name!r}"
+        if column.name in names[:position]:
+            message = f"two columns of {relation.name} are called {column.name!r}"
             raise statement.wrong(message, None, "name one of them with AS")
         if column.type is NULL:
-            message = f"column {column.name!r} of {found.name} is NULL of no type"
+            message = f"column {column.name!r} of {relation.name} is NULL of no type"
             raise statement.wrong(message, None, "write CAST(NULL AS INTEGER), or another type")
 
 
@@ -192,7 +199,7 @@ def _table(statement: Statement, catalog: Catalog, name: str) -> list[TableKey]:
     if table.numbered:
         table.relation = replace(table.relation, hidden=(), identity=tuple(range(len(columns))))
     return [
-        TableKey(name, key.kind, tuple(columns[place].name for place in key.places))
+        TableKey(name, key.kind, tuple(columns[position].name for position in key.positions))
         for key in table.keys
     ]
 
@@ -209,22 +216,24 @@ def _counted(catalog: Catalog, name: str, mark: str) -> Relation:
     view = catalog.views[name]
     bag, builder = view.relation, view.builder
     inner = replace(bag, name=f"{name}{mark}_rows", of=name)
-    builder.relations = [inner if one.name == name else one for one in builder.relations]
+    builder.relations = [
+        inner if relation.name == name else relation for relation in builder.relations
+    ]
     builder.rules = [
         replace(rule, heads=tuple(replace(h, relation=inner.name) if h.relation == name else h
                                   for h in rule.heads))
         for rule in builder.rules
     ]  # fmt: skip
-    atom, found = builder.groups(inner, range(len(bag.columns)))
-    terms = [one.term for one in found]
+    atom, operands = builder.groups(inner, range(len(bag.columns)))
+    terms = [operand.term for operand in operands]
     row, rest = builder.bind(inner)
-    body = Atom(row.relation, (*terms, *(one.term for one in rest[len(terms) :])))
+    body = Atom(row.relation, (*terms, *(operand.term for operand in rest[len(terms) :])))
     columns = (*bag.columns, Column(MULTIPLICITY, BIGINT, nullable=False))
-    made = builder.relation(columns, identity=range(len(bag.columns)), name=name)
+    counted = builder.relation(columns, identity=range(len(bag.columns)), name=name)
     number = builder.fresh("n")
-    builder.rule(made, [*terms, number], [atom, equal(number, Aggregate("count", None, body))])
+    builder.rule(counted, [*terms, number], [atom, equal(number, Aggregate("count", None, body))])
     catalog.views[name] = View(inner, builder)
-    return made
+    return counted
 
 
 def _logical(columns: tuple[Column, ...]) -> tuple[SqlLogical, ...]:
@@ -306,12 +315,12 @@ class _Several(_Gathers, Several):
     """One whose result is a list."""
 
     def changes(self, before: Any, after: Any, values: list[Any], /) -> Changes:
-        found: Changes = self._of.changes(before, after, values)
-        return found
+        changes: Changes = self._of.changes(before, after, values)
+        return changes
 
 
 def _shipped(reducer: UserReducer, source: _Source, name: str) -> UserReducer:
     if isinstance(reducer, Several):
         return _Several(reducer, source, name)
-    made = _Gathers if isinstance(reducer, Gathers) else _Reducer
-    return made(reducer, source, name)
+    shipped = _Gathers if isinstance(reducer, Gathers) else _Reducer
+    return shipped(reducer, source, name)

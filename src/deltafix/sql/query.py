@@ -50,21 +50,23 @@ def rows(builder: Builder, node: exp.Expr, scope: Scope) -> Rows:
             return grouped(builder, query, scope)
         return plain(builder, query, scope)
     if isinstance(query, exp.SetOperation):
-        found = bound(builder, combined(builder, query, scope))
-        outer = [one for _, one in found.outputs[: len(scope.domain)]]
-        found = replace(found, outputs=found.outputs[len(outer) :], outer=tuple(outer))
-        return limited(Formulas(builder, scope, found.body), query, found)
+        combination = bound(builder, combined(builder, query, scope))
+        outer = [operand for _, operand in combination.outputs[: len(scope.domain)]]
+        combination = replace(
+            combination, outputs=combination.outputs[len(outer) :], outer=tuple(outer)
+        )
+        return limited(Formulas(builder, scope, combination.body), query, combination)
     if isinstance(query, exp.Values):
         return bound(builder, joins.values(builder, query, scope))
     way_out = "write SELECT, VALUES, UNION, EXCEPT or INTERSECT"
     raise builder.refused(f"a query of {query.key.upper()}", query, way_out)
 
 
-def bound(builder: Builder, found: Relation) -> Rows:
+def bound(builder: Builder, relation: Relation) -> Rows:
     """The rows of a relation."""
-    atom, operands = builder.bind(found)
-    names = [column.name for column in found.columns]
-    identity = [operands[place] for place in found.identity] if found.hidden else None
+    atom, operands = builder.bind(relation)
+    names = [column.name for column in relation.columns]
+    identity = [operands[position] for position in relation.identity] if relation.hidden else None
     return Rows([atom], list(zip(names, operands, strict=False)), identity)
 
 
@@ -81,60 +83,61 @@ def relation(
 
     Two columns of one name are refused, but where nobody calls them so (`is_named`).
     """
-    made = builder.made.get(id(node))
-    if made is not None and name is None and not scope.domain:
-        return made
+    kept = builder.by_node.get(id(node))
+    if kept is not None and name is None and not scope.domain:
+        return kept
     if name is not None:
         builder.root = unwrapped(node)
         builder.numbered = numbered(builder.root)
-    found = rows(builder, node, scope)
-    if names and len(names) != len(found.outputs):
-        message = f"{len(names)} names for {len(found.outputs)} columns"
+    query_rows = rows(builder, node, scope)
+    if names and len(names) != len(query_rows.outputs):
+        message = f"{len(names)} names for {len(query_rows.outputs)} columns"
         raise builder.statement.wrong(message, node, "give each column one name")
-    shown = list(names) or [name for name, _ in found.outputs]
+    shown = list(names) or [name for name, _ in query_rows.outputs]
     if not is_named:
-        shown = [f"c{place}" for place, _ in enumerate(shown)]
-    for place, one in enumerate(shown):
-        if one in shown[:place]:
+        shown = [f"c{position}" for position, _ in enumerate(shown)]
+    for position, column in enumerate(shown):
+        if column in shown[:position]:
             heads = getattr(unwrapped(node), "selects", ())
             if names or len(heads) != len(shown):  # of a `*`, say, there is no place
                 heads = [node] * len(shown)
-            way_out = f"name it: ... AS {one}_2"
-            message = f"two columns are called {one!r}"
-            raise builder.statement.wrong(message, heads[place], way_out)
-    made = settled(builder, found, shown, name)
-    builder.keep(node, made)
-    return made
+            way_out = f"name it: ... AS {column}_2"
+            message = f"two columns are called {column!r}"
+            raise builder.statement.wrong(message, heads[position], way_out)
+    relation = settled(builder, query_rows, shown, name)
+    builder.keep(node, relation)
+    return relation
 
 
-def _columns(found: Rows) -> list[Column]:
+def _columns(rows: Rows) -> list[Column]:
     """The columns of a query: what it reads of the one around, if it is correlated, comes first."""
-    return [*(one.column(f"{OUTER}{n}") for n, one in enumerate(found.outer)), *found.columns]
+    return [*(operand.column(f"{OUTER}{n}") for n, operand in enumerate(rows.outer)), *rows.columns]
 
 
 def settled(
-    builder: Builder, found: Rows, names: Sequence[str], name: str | None = None
+    builder: Builder, rows: Rows, names: Sequence[str], name: str | None = None
 ) -> Relation:
     """Rows as a relation with columns of these names.
 
     Hidden ones are what it is sorted by beside them, and tell duplicates apart. Of a correlated
     query what it reads of the one around comes first.
     """
-    outputs = [*found.outer, *(operand for _, operand in found.outputs)]
-    shown = [(name, one) for name, (_, one) in zip(names, found.outputs, strict=True)]
-    columns = _columns(replace(found, outputs=shown))
-    hidden = list(found.sorts)
-    identity = list(range(len(outputs))) if found.identity is None else []
-    for one in found.identity or ():
-        if one not in outputs and one not in hidden:
-            hidden.append(one)
-        identity.append([*outputs, *hidden].index(one))
+    outputs = [*rows.outer, *(operand for _, operand in rows.outputs)]
+    shown = [(name, operand) for name, (_, operand) in zip(names, rows.outputs, strict=True)]
+    columns = _columns(replace(rows, outputs=shown))
+    hidden = list(rows.sorts)
+    identity = list(range(len(outputs))) if rows.identity is None else []
+    for operand in rows.identity or ():
+        if operand not in outputs and operand not in hidden:
+            hidden.append(operand)
+        identity.append([*outputs, *hidden].index(operand))
     beside = [
-        one.column(f"~kept{n}" if n < len(found.sorts) else "") for n, one in enumerate(hidden)
+        operand.column(f"~kept{n}" if n < len(rows.sorts) else "")
+        for n, operand in enumerate(hidden)
     ]
-    made = builder.relation(columns, beside, sorted(set(identity)), name)
-    builder.head(made, [*outputs, *hidden], found.body)
-    return made
+    relation = builder.relation(columns, beside, sorted(set(identity)), name)
+    builder.head(relation, [*outputs, *hidden], rows.body)
+    return relation
 
 
 # --- SELECT --------------------------------------------------------------------------------------
@@ -144,31 +147,31 @@ def plain(builder: Builder, select: exp.Select, scope: Scope, *, outputs: bool =
     """A SELECT without groups; with `outputs=False` its FROM and WHERE alone."""
     formulas = Formulas(builder, scope, [])
     joins.sources(formulas, select)
-    asked = builder.numbered.get(id(select), {})
+    bounds = builder.numbered.get(id(select), {})
     select = _written_out(formulas, select)
     where = select.args.get("where")
     if where is not None:
         formulas.require(where.this)
     if outputs:
-        _windows(formulas, select, asked)
-    places = expand(formulas, select.expressions)
+        _windows(formulas, select, bounds)
+    elements = expand(formulas, select.expressions)
     shown = projection(formulas, select) if outputs else []
     distinct = _distinct(select)
-    identity = None if distinct else [one for s in scope.sources for one in s.identity] + places
-    found = Rows(formulas.body, shown, identity, outer=scope.outer())
-    return limited(formulas, select, found) if outputs else found
+    identity = [operand for s in scope.sources for operand in s.identity] + elements
+    rows = Rows(formulas.body, shown, None if distinct else identity, outer=scope.outer())
+    return limited(formulas, select, rows) if outputs else rows
 
 
-def _windows(formulas: Formulas, select: exp.Select, asked: Mapping[str, int]) -> None:
+def _windows(formulas: Formulas, select: exp.Select, bounds: Mapping[str, int]) -> None:
     """The window functions of a SELECT, then its QUALIFY.
 
-    Of the columns that are `asked` for up to a number the query around reads no more.
+    Of the columns in `bounds` the query around reads numbers up to these, and no more.
     """
     qualify = select.args.get("qualify")
     condition = None
     if qualify is not None:
         shown, scope = select.expressions, formulas.scope
-        scope.given = {one.alias: one.unalias() for one in shown if one.alias}
+        scope.given = {item.alias: item.unalias() for item in shown if item.alias}
 
         def meant(part: exp.Expr) -> exp.Expr:  # in a subquery: `Scope.named`
             return part if part.find_ancestor(exp.Query) else scope.meant(part, shown)
@@ -177,8 +180,8 @@ def _windows(formulas: Formulas, select: exp.Select, asked: Mapping[str, int]) -
     nodes = windows.windows_of(select, condition)
     if nodes:
         joins.kept(formulas)
-        named = {one.alias: one.unalias() for one in select.expressions if one.alias in asked}
-        most = {named[name]: asked[name] for name in named} | dict(most_of(condition))
+        named = {item.alias: item.unalias() for item in select.expressions if item.alias in bounds}
+        most = {named[name]: bounds[name] for name in named} | dict(most_of(condition))
         windows.compute(formulas, nodes, select.args.get("windows") or (), most)
     if condition is not None:
         formulas.require(condition)
@@ -202,38 +205,40 @@ def _written_out(formulas: Formulas, select: exp.Select) -> exp.Select:
         tested = None if tested is where.this else exp.Where(this=tested)
     if shown is None and tested is None:
         return select
-    found = select.copy()
+    written = select.copy()
     if shown is not None:
-        found.set("expressions", shown)
+        written.set("expressions", shown)
     if tested is not None:
-        found.set("where", tested)
-    formulas.builder.alive.append(found)
+        written.set("where", tested)
+    formulas.builder.alive.append(written)
     if formulas.builder.root is select:
-        formulas.builder.root = found
-    return found
+        formulas.builder.root = written
+    return written
 
 
 def projection(formulas: Formulas, select: exp.Select) -> list[tuple[str, Operand]]:
     """What SELECT shows."""
-    found: list[tuple[str, Operand]] = []
-    for place, node in enumerate(select.expressions):
+    outputs: list[tuple[str, Operand]] = []
+    for position, node in enumerate(select.expressions):
         if is_star(node):
             if formulas.scope.known is not None:
                 raise formulas.scope.statement.wrong("* with GROUP BY", node, "name the columns")
-            found.extend((column.name, one) for column, one in stars(formulas.scope, node))
+            outputs.extend(
+                (column.name, operand) for column, operand in stars(formulas.scope, node)
+            )
             continue
-        name = node.alias_or_name or _name(node, place)
-        found.append((name, formulas.operand(node.unalias())))
-    return found
+        name = node.alias_or_name or _name(node, position)
+        outputs.append((name, formulas.operand(node.unalias())))
+    return outputs
 
 
-def _name(node: exp.Expr, place: int) -> str:
+def _name(node: exp.Expr, position: int) -> str:
     inner = node
     while isinstance(inner, exp.Filter | exp.WithinGroup):
         inner = inner.this
     if type(inner) in {exp.Explode, exp.Unnest}:
         return "unnest"
-    return inner.key if isinstance(inner, exp.AggFunc) else f"column_{place + 1}"
+    return inner.key if isinstance(inner, exp.AggFunc) else f"column_{position + 1}"
 
 
 # --- GROUP BY ------------------------------------------------------------------------------------
@@ -243,7 +248,7 @@ def grouped(builder: Builder, select: exp.Select, scope: Scope) -> Rows:
     """A SELECT with groups or aggregates: a relation of what is grouped, then its aggregates."""
     before = Formulas(builder, scope, [])
     joins.sources(before, select)
-    numbers = builder.numbered.get(id(select), {})
+    bounds = builder.numbered.get(id(select), {})
     select = _written_out(before, select)
     domain = joins.domain(before)
     where = select.args.get("where")
@@ -253,63 +258,64 @@ def grouped(builder: Builder, select: exp.Select, scope: Scope) -> Rows:
     totals = by.totals
     by = by.within(scope.outer_columns())
     expanded = expand(before, by.keys)
-    asked: dict[exp.Expr, Wanted] = {}
-    told: list[exp.Expr] = []
+    aggregates: dict[exp.Expr, Wanted] = {}
+    groupings: list[exp.Expr] = []
     for node in aggregates_of(select):
         if isinstance(node, exp.Grouping | exp.GroupingId):
-            told.append(node)
+            groupings.append(node)
         else:
-            asked.setdefault(scope.qualified(node), wanted(before, node))
+            aggregates.setdefault(scope.qualified(node), wanted(before, node))
     keys = [before.operand(key) for key in by.keys]
     group = by.columns(keys)
     columns = list(group)
     args: list[Operand] = []
-    places: dict[tuple[exp.Expr, ...], Sequence[int]] = {}
-    for one in asked.values():
-        spelled = tuple(map(scope.qualified, one.operands))
-        if spelled not in places:
-            operands = [before.operand(part) for part in one.operands]
-            places[spelled] = range(len(columns), len(columns) + len(operands))
+    positions: dict[tuple[exp.Expr, ...], Sequence[int]] = {}
+    for aggregate in aggregates.values():
+        spelled = tuple(map(scope.qualified, aggregate.operands))
+        if spelled not in positions:
+            operands = [before.operand(part) for part in aggregate.operands]
+            positions[spelled] = range(len(columns), len(columns) + len(operands))
             args += operands
             columns += [operand.column(f"a{n}") for n, operand in enumerate(operands, len(columns))]
-    plain = None if by.several or domain or expanded else _plain(before, keys, args, places)
+    plain = None if by.several or domain or expanded else _plain(before, keys, args, positions)
     if plain is None:
-        counts = any(one.counts_rows for one in asked.values())
-        rows = [*(one for s in scope.sources for one in s.identity), *expanded] if counts else []
+        counts = any(aggregate.counts_rows for aggregate in aggregates.values())
+        own = [operand for s in scope.sources for operand in s.identity]
+        rows = [*own, *expanded] if counts else []
         shown = [*([] if by.several else keys), *args]  # of several sets, some leave a key out
-        hidden = [one for one in dict.fromkeys(rows) if one not in shown]
-        source = builder.relation(columns, [one.column("") for one in hidden])
+        hidden = [operand for operand in dict.fromkeys(rows) if operand not in shown]
+        source = builder.relation(columns, [operand.column("") for operand in hidden])
         for number in range(len(by.sets)):
             builder.head(source, [*by.row(number, keys), *args, *hidden], before.body)
         at = list(range(len(group)))
     else:
-        source, at, places = plain
+        source, at, positions = plain
     after = Formulas(builder, scope, [])
-    found: list[Operand] = []
+    groups: list[Operand] = []
     if group:
         always = [by.row(number, keys) for number in totals]
-        atom, found = builder.groups(source, at, always, domain)
+        atom, groups = builder.groups(source, at, always, domain)
         after.body.append(atom)
     spellings = [*([NUMBER] if by.several else ()), *by.keys]
-    scope.known = dict(zip(spellings, found, strict=True))
+    scope.known = dict(zip(spellings, groups, strict=True))
     known = dict(scope.known)
-    for node, one in asked.items():
-        of = places[tuple(map(scope.qualified, one.operands))]
-        group_of = dict(zip(at, found, strict=True))
-        known[node] = fold(after, source, group_of, of, one, empty=bool(totals))
-    known |= {scope.qualified(node): by.told(after, node) for node in told}
+    for node, aggregate in aggregates.items():
+        of = positions[tuple(map(scope.qualified, aggregate.operands))]
+        group_of = dict(zip(at, groups, strict=True))
+        known[node] = fold(after, source, group_of, of, aggregate, empty=bool(totals))
+    known |= {scope.qualified(node): by.grouping_id(after, node) for node in groupings}
     scope.known = known
     having = select.args.get("having")
     if having is not None:
         tested = meant_in(scope, having.this, select.expressions, by.keys)
         builder.alive.append(tested)
         after.require(tested)
-    _windows(after, select, numbers)
+    _windows(after, select, bounds)
     scope.elements = {}
     expanded = expand(after, select.expressions)
     outputs = projection(after, select)
-    found = [*(scope.known[one] for one in spellings), *expanded]
-    identity = None if _distinct(select) or not found else found  # without keys it is one row
+    key = [*(scope.known[spelling] for spelling in spellings), *expanded]
+    identity = None if _distinct(select) or not key else key  # without keys it is one row
     return limited(after, select, Rows(after.body, outputs, identity, outer=scope.outer()))
 
 
@@ -317,7 +323,7 @@ def _plain(
     formulas: Formulas,
     keys: Sequence[Operand],
     args: Sequence[Operand],
-    places: Mapping[tuple[exp.Expr, ...], Sequence[int]],
+    positions: Mapping[tuple[exp.Expr, ...], Sequence[int]],
 ) -> tuple[Relation, list[int], dict[tuple[exp.Expr, ...], Sequence[int]]] | None:
     """The one relation whose rows are grouped as they are, and where in it keys and arguments are.
 
@@ -327,10 +333,10 @@ def _plain(
     if len(formulas.body) != 1 or len(formulas.scope.sources) != 1:
         return None
     atom, source = formulas.body[0], formulas.scope.sources[0]
-    named = {one.term: one for one in (*source.columns.values(), *source.identity)}
+    named = {operand.term: operand for operand in (*source.columns.values(), *source.identity)}
     if not isinstance(atom, Atom) or not set(atom.args) <= named.keys():
         return None
-    terms = [one.term for one in (*keys, *args)]
+    terms = [operand.term for operand in (*keys, *args)]
     if len(set(atom.args)) < len(atom.args) or not set(terms) <= set(atom.args):
         return None
     if len(set(terms)) < len(terms):
@@ -339,7 +345,7 @@ def _plain(
     width = range(len(columns))
     at = [atom.args.index(term) for term in terms]
     moved: dict[tuple[exp.Expr, ...], Sequence[int]] = {
-        spelled: [at[place] for place in found] for spelled, found in places.items()
+        spelled: [at[position] for position in own] for spelled, own in positions.items()
     }
     return Relation(atom.relation, columns, (), tuple(width)), at[: len(keys)], moved
 
@@ -349,29 +355,29 @@ def _plain(
 
 def unified(builder: Builder, node: exp.Expr, sides: Sequence[Sequence[Column]]) -> list[Column]:
     """The columns to which all sides convert; named as the first has them."""
-    found = list(sides[0])
+    columns = list(sides[0])
     word = str(node.meta.get(SAID) or node.key).upper()
-    outer = sum(one.name.startswith(OUTER) for one in found)
+    outer = sum(column.name.startswith(OUTER) for column in columns)
     for side in sides[1:]:
-        if len(side) != len(found):
-            message = f"{word} of {len(found) - outer} and {len(side) - outer} columns"
+        if len(side) != len(columns):
+            message = f"{word} of {len(columns) - outer} and {len(side) - outer} columns"
             way_out = "select as many on both sides"
             if word == "VALUES":
                 way_out = "give each row as many values"
             raise builder.statement.wrong(message, node, way_out)
-        for place, (one, other) in enumerate(zip(found, side, strict=True)):
-            kind = common_type(one.type, other.type)
+        for position, (column, other) in enumerate(zip(columns, side, strict=True)):
+            kind = common_type(column.type, other.type)
             if kind is None:
                 here, there = ("on one side", "on the other")
                 if word == "VALUES":
                     here, there = ("in one row", "in another")
                 message = (
-                    f"{word}: column {place + 1 - outer} ({one.name}) is {one.type.name} {here} "
-                    f"and {other.type.name} {there}"
+                    f"{word}: column {position + 1 - outer} ({column.name}) is {column.type.name} "
+                    f"{here} and {other.type.name} {there}"
                 )
                 raise builder.statement.wrong(message, node, "CAST(... AS ...) one of them")
-            found[place] = Column(one.name, kind, one.nullable or other.nullable)
-    return found
+            columns[position] = Column(column.name, kind, column.nullable or other.nullable)
+    return columns
 
 
 def combined(builder: Builder, node: exp.SetOperation, scope: Scope) -> Relation:
@@ -386,13 +392,13 @@ def combined(builder: Builder, node: exp.SetOperation, scope: Scope) -> Relation
     columns = unified(builder, node, [side.columns for side in sides])
     bags = [_converted(builder, side, columns, counted=not distinct) for side in sides]
     if distinct:
-        found = builder.relation(columns)
+        combination = builder.relation(columns)
         operands = builder.variables(columns)
-        args = tuple(one.term for one in operands)
+        args = tuple(operand.term for operand in operands)
         first, second = (Atom(bag.name, args) for bag in bags)
         other = absent(second) if isinstance(node, exp.Except) else second
-        builder.rule(found, args, [first, other])
-        return found
+        builder.rule(combination, args, [first, other])
+        return combination
     return _counted(builder, node, columns, bags)
 
 
@@ -405,22 +411,22 @@ def _converted(
         (a.type.code, a.nullable) == (b.type.code, b.nullable)
         for a, b in zip(side.columns, columns, strict=True)
     )
-    made = side
+    converted = side
     if not same or (side.hidden and not counted):
-        made = builder.relation(columns, hidden)
+        converted = builder.relation(columns, hidden)
         atom, operands = builder.bind(side)
         width = len(columns) + len(hidden)
-        builder.head(made, operands[:width], [atom])
+        builder.head(converted, operands[:width], [atom])
     if not counted:
-        return made
+        return converted
     shown = builder.relation(columns)
-    atom, operands = builder.bind(made)
-    builder.rule(shown, [one.term for one in operands[: len(columns)]], [atom])
+    atom, operands = builder.bind(converted)
+    builder.rule(shown, [operand.term for operand in operands[: len(columns)]], [atom])
     counts = builder.relation([*columns, Column("count", BIGINT, nullable=False)])
     atom, operands = builder.bind(shown)
-    row, rest = builder.bind(made)
-    terms = [one.term for one in operands]
-    body = replace(row, args=(*terms, *(one.term for one in rest[len(terms) :])))
+    row, rest = builder.bind(converted)
+    terms = [operand.term for operand in operands]
+    body = replace(row, args=(*terms, *(operand.term for operand in rest[len(terms) :])))
     number = builder.fresh("n")
     builder.rule(counts, [*terms, number], [atom, equal(number, Aggregate("count", None, body))])
     return counts
@@ -430,56 +436,56 @@ def _counted(
     builder: Builder, node: exp.SetOperation, columns: list[Column], counts: list[Relation]
 ) -> Relation:
     """EXCEPT ALL and INTERSECT ALL: each row numbered as often as it is left."""
-    found = builder.relation(columns, [Column("number", BIGINT, nullable=False)])
-    terms = [one.term for one in builder.variables(columns)]
+    relation = builder.relation(columns, [Column("number", BIGINT, nullable=False)])
+    terms = [operand.term for operand in builder.variables(columns)]
     left, right, number, most = (builder.fresh(word) for word in ("n", "m", "i", "k"))
-    one, other = (Atom(c.name, (*terms, n)) for c, n in zip(counts, (left, right), strict=True))
+    first, second = (Atom(c.name, (*terms, n)) for c, n in zip(counts, (left, right), strict=True))
     zero: Term = Const(0, "number")
     each = equal(number, Call("range", (zero, most)))
     if isinstance(node, exp.Intersect):
         limit = equal(most, Call("min", (left, right)))
-        builder.rule(found, [*terms, number], [one, other, limit, each])
-        return found
-    some = And((other, Comparison(">", left, right), equal(most, Call("-", (left, right)))))
-    none = And((absent(Atom(other.relation, (*terms, Wildcard()))), equal(most, left)))
-    builder.rule(found, [*terms, number], [one, Or((some, none)), each])
-    return found
+        builder.rule(relation, [*terms, number], [first, second, limit, each])
+        return relation
+    some = And((second, Comparison(">", left, right), equal(most, Call("-", (left, right)))))
+    none = And((absent(Atom(second.relation, (*terms, Wildcard()))), equal(most, left)))
+    builder.rule(relation, [*terms, number], [first, Or((some, none)), each])
+    return relation
 
 
 def sides_of(node: exp.Expr, *, distinct: bool) -> list[exp.Expr]:
     """The operands of a chain of UNIONs of one kind."""
     apart = ("with_", "order", "limit", "offset", "by_name")
-    found, rest = list[exp.Expr](), [node]
+    sides, rest = list[exp.Expr](), [node]
     while rest:
-        one = rest.pop()
-        query = unwrapped(one)
+        side = rest.pop()
+        query = unwrapped(side)
         same = isinstance(query, exp.Union) and bool(query.args.get("distinct")) == distinct
         if same and not any(query.args.get(key) for key in apart):
             rest += [query.expression, query.this]
         else:
-            found.append(one)
-    return found
+            sides.append(side)
+    return sides
 
 
 def united(builder: Builder, node: exp.Union, scope: Scope, *, distinct: bool) -> Relation:
     """UNION: one relation with a rule for each side; ALL: rows tell their side."""
     sides = [node.this, node.expression]
     if not node.args.get("by_name"):
-        sides = [one for side in sides for one in sides_of(side, distinct=distinct)]
+        sides = [inner for side in sides for inner in sides_of(side, distinct=distinct)]
     parts = [rows(builder, side, scope.side()) for side in sides]
     if node.args.get("by_name"):
         parts = _by_name(builder, sides, parts)
     columns = unified(builder, node, [_columns(part) for part in parts])
-    hidden, places = ([], []) if distinct else _told_apart(parts)
-    found = builder.relation(columns, hidden)
+    hidden, positions = ([], []) if distinct else _told_apart(parts)
+    relation = builder.relation(columns, hidden)
     for number, part in enumerate(parts):
-        outputs = [*part.outer, *(one for _, one in part.outputs)]
+        outputs = [*part.outer, *(operand for _, operand in part.outputs)]
         if not distinct:
-            own = dict(zip(places[number], part.identity or (), strict=True))
+            own = dict(zip(positions[number], part.identity or (), strict=True))
             outputs.append(Operand(Const(number, "number"), BIGINT, nullable=False))
-            outputs += [own.get(n) or blank(one) for n, one in enumerate(hidden[1:])]
-        builder.head(found, outputs, part.body)
-    return found
+            outputs += [own.get(n) or blank(column) for n, column in enumerate(hidden[1:])]
+        builder.head(relation, outputs, part.body)
+    return relation
 
 
 def _told_apart(parts: Sequence[Rows]) -> tuple[list[Column], list[list[int]]]:
@@ -488,17 +494,17 @@ def _told_apart(parts: Sequence[Rows]) -> tuple[list[Column], list[list[int]]]:
     Sides share columns of one type: one for each was as many as sides, in as many rules.
     """
     shared: list[Column] = []
-    places = []
+    positions = []
     for part in parts:
         own: list[int] = []
-        for one in part.identity or ():
-            fits = (n for n, column in enumerate(shared) if column.type.code == one.type.code)
-            place = next((n for n in fits if n not in own), len(shared))
-            is_null = one.nullable or (place < len(shared) and shared[place].nullable)
-            shared[place : place + 1] = [Column("", one.type, is_null)]
-            own.append(place)
-        places.append(own)
-    return [Column("side", BIGINT, nullable=False), *shared], places
+        for operand in part.identity or ():
+            fits = (n for n, column in enumerate(shared) if column.type.code == operand.type.code)
+            position = next((n for n in fits if n not in own), len(shared))
+            is_null = operand.nullable or (position < len(shared) and shared[position].nullable)
+            shared[position : position + 1] = [Column("", operand.type, is_null)]
+            own.append(position)
+        positions.append(own)
+    return [Column("side", BIGINT, nullable=False), *shared], positions
 
 
 def _by_name(builder: Builder, sides: Sequence[exp.Expr], parts: Sequence[Rows]) -> list[Rows]:
@@ -511,8 +517,8 @@ def _by_name(builder: Builder, sides: Sequence[exp.Expr], parts: Sequence[Rows])
             raise builder.statement.wrong(message, side, f"name it: ... AS {twice}_2")
     none = Operand(NIL, NULL, nullable=True)
     names = dict.fromkeys(name for part in parts for name, _ in part.outputs)
-    there = [dict(part.outputs) for part in parts]
+    by_name = [dict(part.outputs) for part in parts]
     return [
         replace(part, outputs=[(name, mine.get(name, none)) for name in names])
-        for part, mine in zip(parts, there, strict=True)
+        for part, mine in zip(parts, by_name, strict=True)
     ]

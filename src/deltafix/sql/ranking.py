@@ -41,10 +41,10 @@ class Rows:
     @property
     def columns(self) -> list[Column]:
         """The columns that the head shows."""
-        return [one.column(name) for name, one in self.outputs]
+        return [operand.column(name) for name, operand in self.outputs]
 
 
-def limited(formulas: Formulas, query: exp.Expr, found: Rows) -> Rows:
+def limited(formulas: Formulas, query: exp.Expr, rows: Rows) -> Rows:
     """The rows of a query after DISTINCT ON, ORDER BY, LIMIT and OFFSET; as they are without.
 
     The order of the whole query goes to the builder: a SELECT of the view reads it. Raises
@@ -56,30 +56,30 @@ def limited(formulas: Formulas, query: exp.Expr, found: Rows) -> Rows:
     limit, offset = (query.args.get(key) for key in ("limit", "offset"))
     alone = on is None and limit is None and offset is None
     if order is None and alone:
-        return found
+        return rows
     if alone and query is not builder.root:
         way_out = "leave it out, or add LIMIT: rows inside a query have no order"
         raise builder.refused("ORDER BY", order, way_out)
     sorts = [
-        (key, one)
-        for one in (order.expressions if order is not None else ())
-        for key in _keys(formulas, query, found, one.this)
+        (key, ordered)
+        for ordered in (order.expressions if order is not None else ())
+        for key in _keys(formulas, query, rows, ordered.this)
     ]
     if on is not None:
         nodes = on.expressions if isinstance(on, exp.Tuple) else [on]
-        partition = [_key(formulas, query, found, one) for one in nodes]
-        found, sorts = _first(builder, found, partition, sorts, (0, 1))
+        partition = [_key(formulas, query, rows, node) for node in nodes]
+        rows, sorts = _first(builder, rows, partition, sorts, (0, 1))
     if limit is not None or offset is not None:
         bounds = number(builder.statement, offset) or 0, number(builder.statement, limit)
-        found, sorts = _first(builder, found, [], sorts, bounds)
+        rows, sorts = _first(builder, rows, [], sorts, bounds)
     if query is builder.root:
-        shown = [operand for _, operand in found.outputs]
+        shown = [operand for _, operand in rows.outputs]
         hidden = [key for key in dict.fromkeys(key for key, _ in sorts) if key not in shown]
         if builder.keeps_order:
-            found = replace(found, sorts=tuple(hidden))
-            there = [*shown, *hidden]
-            builder.order = tuple((there.index(key), node) for key, node in sorts)
-    return found
+            rows = replace(rows, sorts=tuple(hidden))
+            columns = [*shown, *hidden]
+            builder.order = tuple((columns.index(key), node) for key, node in sorts)
+    return rows
 
 
 def number(statement: Statement, node: exp.Expr | None) -> int | None:
@@ -98,31 +98,31 @@ def is_all(node: exp.Expr) -> bool:
     return isinstance(node, exp.Var) and node.name.upper() == "ALL"
 
 
-def _keys(formulas: Formulas, query: exp.Expr, found: Rows, node: exp.Expr) -> list[Operand]:
+def _keys(formulas: Formulas, query: exp.Expr, rows: Rows, node: exp.Expr) -> list[Operand]:
     """What to sort by: all that is shown, or one thing."""
     if is_all(node):
-        return [operand for _, operand in found.outputs]
-    return [_key(formulas, query, found, node)]
+        return [operand for _, operand in rows.outputs]
+    return [_key(formulas, query, rows, node)]
 
 
-def _key(formulas: Formulas, query: exp.Expr, found: Rows, node: exp.Expr) -> Operand:
+def _key(formulas: Formulas, query: exp.Expr, rows: Rows, node: exp.Expr) -> Operand:
     """What to sort by: a position, the name of what is shown, or an expression."""
-    shown = found.outputs
-    place = formulas.builder.statement.place(node, "ORDER BY", len(shown))
-    if place is not None:
-        return shown[place][1]
+    shown = rows.outputs
+    position = formulas.builder.statement.position(node, "ORDER BY", len(shown))
+    if position is not None:
+        return shown[position][1]
     if isinstance(node, exp.Column) and not node.table:
         named = [operand for name, operand in shown if name == node.name]
         if named:
             return named[0]
     heads = query.selects if isinstance(query, exp.Select) else []
-    same = [one.alias for one in heads if one.alias and one.unalias() == node]
+    same = [head.alias for head in heads if head.alias and head.unalias() == node]
     if same:
         return dict(shown)[same[0]]
     key = None
     if isinstance(query, exp.Select):
         key = formulas.operand(node)
-    if key is None or (found.identity is None and all(key != one for _, one in shown)):
+    if key is None or (rows.identity is None and all(key != operand for _, operand in shown)):
         way_out = "order by the name or the position of a column that is selected"
         raise formulas.builder.refused("ORDER BY this", node, way_out)
     return key
@@ -133,29 +133,30 @@ _Sorts = list[tuple[Operand, exp.Ordered]]
 
 def _first(
     builder: Builder,
-    found: Rows,
+    rows: Rows,
     partition: list[Operand],
     sorts: _Sorts,
     bounds: tuple[int, int | None],
 ) -> tuple[Rows, _Sorts]:
     """Some rows of each partition, from an offset on; and what they are sorted by."""
     order = dict(reversed(sorts))  # the first of two is the one that counts
-    shown = [operand for _, operand in found.outputs]
-    beside = (*(found.identity or ()), *found.outer)
+    shown = [operand for _, operand in rows.outputs]
+    beside = (*(rows.identity or ()), *rows.outer)
     row = list(dict.fromkeys((*(key for key, _ in sorts), *shown, *beside)))
-    columns = [one.column(f"c{n}") for n, one in enumerate(row)]
+    columns = [operand.column(f"c{n}") for n, operand in enumerate(row)]
     ways = [way(key, order.get(key)) for key in row]
     written = "".join(map(str, ways))
     reducer = reducers.First(reducers.ranked(ways), *bounds)
     name = f"first_{bounds[0]}_{bounds[1]}_{written}"
     given = list(zip(row, columns, strict=True))
-    of = list(dict.fromkeys((*partition, *found.outer)))
-    body, outside = several(builder, found.body, of, given, columns, (name, reducer))
+    of = list(dict.fromkeys((*partition, *rows.outer)))
+    body, outside = several(builder, rows.body, of, given, columns, (name, reducer))
     now = dict(zip(row, outside, strict=True))
-    identity = None if found.identity is None else [now[one] for one in found.identity]
-    outputs = [(name, now[one]) for name, one in found.outputs]
-    outer = tuple(now[one] for one in found.outer)
-    return Rows(body, outputs, identity, outer=outer), [(now[key], one) for key, one in sorts]
+    identity = None if rows.identity is None else [now[operand] for operand in rows.identity]
+    outputs = [(name, now[operand]) for name, operand in rows.outputs]
+    outer = tuple(now[operand] for operand in rows.outer)
+    sorts = [(now[key], ordered) for key, ordered in sorts]
+    return Rows(body, outputs, identity, outer=outer), sorts
 
 
 def several(  # noqa: PLR0917  the parts of one fold
@@ -172,15 +173,15 @@ def several(  # noqa: PLR0917  the parts of one fold
     the body of a rule, and what it binds for `results`.
     """
     columns = [column for _, column in given]
-    groups = [one.column(f"g{n}") for n, one in enumerate(partition)]
+    groups = [operand.column(f"g{n}") for n, operand in enumerate(partition)]
     source = builder.relation([*groups, *columns])
-    builder.head(source, [*partition, *(one for one, _ in given)], body)
+    builder.head(source, [*partition, *(operand for operand, _ in given)], body)
     literals: list[Formula] = []
     group: list[Operand] = []
     if partition:
-        atom, found = builder.groups(source, range(len(partition)))
+        atom, operands = builder.groups(source, range(len(partition)))
         literals.append(atom)
-        group = found[: len(partition)]
+        group = operands[: len(partition)]
     outside = builder.variables(results)
     literals.append(folded(builder, source, group, outside, results, reducer))
     return literals, outside
@@ -190,18 +191,18 @@ def folded(  # noqa: PLR0917  the parts of one fold
     builder: Builder,
     source: Relation,
     group: Sequence[Operand],
-    found: Sequence[Operand],
+    outside: Sequence[Operand],
     results: Sequence[Column],
     reducer: tuple[str, UserReducer],
 ) -> Formula:
-    """That a named reducer of several values gives `found`, as these columns, of a group.
+    """That a named reducer of several values gives `outside`, as these columns, of a group.
 
     The group are the first columns of the source; the reducer takes the others.
     """
     columns = source.columns[len(group) :]
-    record, made = builder.record(columns), builder.record(results)
-    inside = tuple(one.term for one in builder.variables(columns))
-    over = Atom(source.name, (*(one.term for one in group), *inside))
-    name = builder.reducer(*reducer, record, made)
+    record, result = builder.record(columns), builder.record(results)
+    inside = tuple(operand.term for operand in builder.variables(columns))
+    over = Atom(source.name, (*(operand.term for operand in group), *inside))
+    name = builder.reducer(*reducer, record, result)
     value = Aggregate(name, Call(f"[{record}]", inside), over)
-    return equal(Call(f"[{made}]", tuple(one.term for one in found)), value)
+    return equal(Call(f"[{result}]", tuple(operand.term for operand in outside)), value)

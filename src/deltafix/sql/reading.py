@@ -80,7 +80,7 @@ class Asked:
     known: Mapping[str, Relation]
     names: tuple[str, ...]
     builder: Builder
-    made: Relation
+    relation: Relation
     program: Program
 
 
@@ -89,7 +89,7 @@ _MOST_ASKED: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Selection:
     """The rows of a SELECT before they are ordered; those by column are in `logical_order`."""
 
     columns: tuple[Column, ...]
@@ -116,35 +116,35 @@ def select(
             return Result(direct.columns, list(direct.in_order()))
     query = written.copy()
     limit, offset = (query.args.pop(key, None) for key in ("limit", "offset"))
-    asked = query.args.get("order")
+    order = query.args.get("order")
     if not _picks(query):
         query.args.pop("order", None)
-    kept = _kept_order(connection, statement, query, known) if asked is None else None
-    width, orders = _ordered(statement, query, asked or kept)
-    found = _direct(connection, statement, query, known)
-    found = found or _evaluated(connection, statement, query, known)
-    table = found.in_order() if asked is None else found.table
-    shown = len(found.columns) - (width or 0)
-    names = [column.name for column in found.columns]
-    for place, node_ in reversed(orders):
+    kept = _kept_order(connection, statement, query, known) if order is None else None
+    width, orders = _ordered(statement, query, order or kept)
+    selection = _direct(connection, statement, query, known)
+    selection = selection or _evaluated(connection, statement, query, known)
+    table = selection.in_order() if order is None else selection.table
+    shown = len(selection.columns) - (width or 0)
+    names = [column.name for column in selection.columns]
+    for key, node_ in reversed(orders):
         if is_all(node_.this):
-            for each in reversed(range(shown)):
-                table = _sorted(table, each, node_)
+            for position in reversed(range(shown)):
+                table = _sorted(table, position, node_)
             continue
-        if isinstance(place, str):
-            if place not in names:
-                raise statement.unknown("column", place, names, node_.this)
-            table = _sorted(table, names.index(place), node_)
+        if isinstance(key, str):
+            if key not in names:
+                raise statement.unknown("column", key, names, node_.this)
+            table = _sorted(table, names.index(key), node_)
             continue
-        named = statement.place(node_.this, "ORDER BY", shown)
-        table = _sorted(table, place if named is None else named, node_)
+        ordinal = statement.position(node_.this, "ORDER BY", shown)
+        table = _sorted(table, key if ordinal is None else ordinal, node_)
     first = number(statement, offset) or 0
     most = number(statement, limit)
     part = slice(first, None if most is None else first + most)
     rows_ = list(table.where(part)) if isinstance(table, OrderedRows) else table[part]
     if width is None:
-        return Result(found.columns, rows_)
-    return Result(found.columns[:-width], [row[:-width] for row in rows_])
+        return Result(selection.columns, rows_)
+    return Result(selection.columns[:-width], [row[:-width] for row in rows_])
 
 
 def _sorted_view(connection: Connection, query: exp.Expr) -> View | None:
@@ -166,17 +166,17 @@ def _kept_order(
     view, source = _sorted_view(connection, query), source_of(query)
     if view is None or source is None or not isinstance(query, exp.Select):
         return None
-    found = view.relation
-    width = max(len(found.columns), *(place + 1 for place, _ in view.builder.order))
-    if width > len(found.columns):
-        shown = spelled(scope_of(statement, source.alias_or_name, found), query.expressions)
+    relation = view.relation
+    width = max(len(relation.columns), *(position + 1 for position, _ in view.builder.order))
+    if width > len(relation.columns):
+        shown = spelled(scope_of(statement, source.alias_or_name, relation), query.expressions)
         query.set("expressions", [exp.alias_(node, name, quoted=True) for name, node in shown])
-        known[found.name] = replace(
-            found, columns=found.all_columns[:width], hidden=found.all_columns[width:]
+        known[relation.name] = replace(
+            relation, columns=relation.all_columns[:width], hidden=relation.all_columns[width:]
         )
     keys = []
-    for place, node in view.builder.order:
-        key = exp.column(found.all_columns[place].name, source.alias_or_name)
+    for position, node in view.builder.order:
+        key = exp.column(relation.all_columns[position].name, source.alias_or_name)
         keys.append(exp.Ordered(this=key, **{k: node.args.get(k) for k in ("desc", "nulls_first")}))
     return exp.Order(expressions=keys)
 
@@ -200,39 +200,39 @@ def _ordered(
         return None, []
     heads = query.selects if isinstance(query, exp.Query) else []
     stars = any(isinstance(part, exp.Star) for head in heads for part in (head, head.this))
-    names = [] if stars else [one.alias_or_name for one in heads]
-    aliases = {one.alias: one.unalias() for one in heads if one.alias}
+    names = [] if stars else [head.alias_or_name for head in heads]
+    aliases = {head.alias: head.unalias() for head in heads if head.alias}
     simple = isinstance(query, exp.Select) and (_picks(query) or not query.args.get("distinct"))
-    found: list[tuple[int | str, exp.Ordered]] = []
+    orders: list[tuple[int | str, exp.Ordered]] = []
     named = any(is_more(part) for head in heads for part in head.find_all(exp.Star, exp.Columns))
     added = 0
-    for one in order.expressions:
-        key = one.this
+    for ordered in order.expressions:
+        key = ordered.this
         if is_all(key) or (isinstance(key, exp.Literal) and not key.is_string):
-            found.append((0, one))  # of the columns that the rows will have
+            orders.append((0, ordered))  # of the columns that the rows will have
         elif named and isinstance(key, exp.Column) and not key.table:
-            found.append((key.name, one))
+            orders.append((key.name, ordered))
         elif isinstance(key, exp.Column) and not key.table and key.name in names:
-            found.append((names.index(key.name), one))
+            orders.append((names.index(key.name), ordered))
         elif simple and not named:
             added += 1
             if isinstance(key, exp.Column) and not key.table:
                 key = aliases.get(key.name, key)
             query.args["expressions"].append(exp.alias_(key.copy(), f"~order{added}"))
-            found.append((-added, one))
+            orders.append((-added, ordered))
         else:
             way_out = "order by the name or the position of a column that is selected"
-            raise statement.refused("ORDER BY this", one, way_out)
+            raise statement.refused("ORDER BY this", ordered, way_out)
     last: dict[int | str, int] = {-n: n - 1 - added for n in range(1, added + 1)}
-    return added or None, [(last.get(place, place), one) for place, one in found]
+    return added or None, [(last.get(key, key), ordered) for key, ordered in orders]
 
 
-def _sorted(table: _Table, place: int, node: exp.Ordered) -> _Table:
+def _sorted(table: _Table, position: int, node: exp.Ordered) -> _Table:
     if isinstance(table, OrderedRows):
-        return scans.sorted_by(table, place, node)
-    nulls = [row for row in table if row[place] is None]
-    rest = [row for row in table if row[place] is not None]
-    rest.sort(key=lambda row: logical_order((row[place],)), reverse=bool(node.args.get("desc")))
+        return scans.sorted_by(table, position, node)
+    nulls = [row for row in table if row[position] is None]
+    rest = [row for row in table if row[position] is not None]
+    rest.sort(key=lambda row: logical_order((row[position],)), reverse=bool(node.args.get("desc")))
     return nulls + rest if node.args.get("nulls_first") else rest + nulls
 
 
@@ -264,8 +264,8 @@ def matching(
     connection: Connection, statement: Statement, source: exp.Table, where: exp.Expr | None
 ) -> list[Row]:
     """The engine's rows of a table that a condition holds of."""
-    found = matcher(connection, statement, source, where)(connection, statement)
-    return [row for row, _ in (found if isinstance(found, list) else found.by_row())]
+    matches = matcher(connection, statement, source, where)(connection, statement)
+    return [row for row, _ in (matches if isinstance(matches, list) else matches.by_row())]
 
 
 def matcher(
@@ -282,8 +282,8 @@ def matcher(
     Such a row is found once for each list of values that it is found with. It does so again with
     other parameters of the same types, unless there are subqueries or tables beside it.
     """
-    asked = [one for one in (where, *computed) if one is not None]
-    if beside or any(within(one) for one in asked):
+    nodes = [node for node in (where, *computed) if node is not None]
+    if beside or any(within(node) for node in nodes):
         return lambda c, s: _matching_query(c, s, source, where, computed, beside=beside)
     return _matcher(statement, source, where, connection.catalog.relations, computed)
 
@@ -301,15 +301,15 @@ class _Matcher:
     scalars: Scalars
 
     def __call__(self, connection: Connection, statement: Statement) -> Pairs | Many:
-        with _told(statement):
-            there, tests = connection.lookup(self.relation, self.wanted()), self.tests
-            if isinstance(there, CodedRows):
-                if len(there) >= scans.MANY:
-                    there, tests = scans.passing(there, self.shape, tests), ()
-                    if len(there) >= scans.MANY:
-                        return _Direct(there, self, statement)
-                there = there.in_order()
-            return self.pairs(there, tests)
+        with _data_errors(statement):
+            rows, tests = connection.lookup(self.relation, self.wanted()), self.tests
+            if isinstance(rows, CodedRows):
+                if len(rows) >= scans.MANY:
+                    rows, tests = scans.passing(rows, self.shape, tests), ()
+                    if len(rows) >= scans.MANY:
+                        return _Direct(rows, self, statement)
+                rows = rows.in_order()
+            return self.pairs(rows, tests)
 
     def pairs(self, rows: Iterable[Row], tests: Sequence[scans.Test] = ()) -> Pairs:
         """Those of some rows for which tests are true."""
@@ -331,44 +331,44 @@ class _Direct:
     statement: Statement
 
     def assigned(self, columns: Sequence[Column]) -> list[Words]:
-        there = scans.Columns.of(self.rows, self.matcher.shape)
+        rows = scans.Columns.of(self.rows, self.matcher.shape)
         scalars = self.matcher.scalars
         pairs = zip(self.matcher.nodes, columns, strict=True)
-        return [scans.assign(scalars, node, column, there) for node, column in pairs]
+        return [scans.assign(scalars, node, column, rows) for node, column in pairs]
 
     def by_row(self) -> Pairs:
-        with _told(self.statement):
+        with _data_errors(self.statement):
             return self.matcher.pairs(self.rows.in_order())
 
 
 @dataclass(frozen=True, slots=True)
 class _Queried:
-    """Rows that a query finds: each `found`, and from its column `first` on values of a `shape`."""
+    """Rows that a query finds: its `matches` have values of a `shape` from column `first` on."""
 
     rows: CodedRows
-    found: CodedRows
+    matches: CodedRows
     shape: Sequence[Column]
     first: int = 0
 
     def assigned(self, columns: Sequence[Column]) -> list[Words]:
-        codes = [self.found.codes[:, self.first + place] for place in range(len(columns))]
-        there = scans.Columns(self.shape, codes, self.found.tables)
-        return [scans.moved(there, place, column) for place, column in enumerate(columns)]
+        codes = [self.matches.codes[:, self.first + position] for position in range(len(columns))]
+        selected = scans.Columns(self.shape, codes, self.matches.tables)
+        return [scans.moved(selected, position, column) for position, column in enumerate(columns)]
 
     def by_row(self) -> Pairs:
-        return _split(self.found, self.shape, self.first)
+        return _split(self.matches, self.shape, self.first)
 
 
-def _split(found: CodedRows, shape: Sequence[Column], first: int) -> Pairs:
+def _split(rows: CodedRows, shape: Sequence[Column], first: int) -> Pairs:
     """Rows, and behind the first columns the values of each, which are of a shape."""
     return [
         (row[:first], tuple(decode(*pair) for pair in zip(row[first:], shape, strict=False)))
-        for row in found.in_order()
+        for row in rows.in_order()
     ]
 
 
 @contextmanager
-def _told(statement: Statement) -> Iterator[None]:
+def _data_errors(statement: Statement) -> Iterator[None]:
     """What computing a value raises inside is an error of the statement."""
     try:
         yield
@@ -383,62 +383,64 @@ def _matcher(
     known: Mapping[str, Relation],
     computed: Sequence[exp.Expr],
 ) -> _Matcher:
-    found = known.get(source.name)
-    if found is None:
+    relation = known.get(source.name)
+    if relation is None:
         raise statement.unknown("table", source.name, list(known), source)
-    scalars = over(statement, (source.alias_or_name, found.columns))
+    scalars = over(statement, (source.alias_or_name, relation.columns))
     tests: list[scans.Test] = []
     if where is not None:
         scalars.truth(exp.Where(this=where), where)  # as a whole, for what is wrong with it
         tests = [scans.Test.of(scalars, part) for part in required(where)]
-    values, wanted = [scalars.compile(one) for one in computed], _fixing(statement, found, where)
-    return _Matcher(found.columns, found, tests, wanted, computed, values, scalars)
+    values = [scalars.compile(node) for node in computed]
+    wanted = _fixing(statement, relation, where)
+    return _Matcher(relation.columns, relation, tests, wanted, computed, values, scalars)
 
 
-def fixed(statement: Statement, found: Relation, where: exp.Expr | None) -> dict[int, Any]:
+def fixed(statement: Statement, relation: Relation, where: exp.Expr | None) -> dict[int, Any]:
     """Positions of columns that the condition equates with constants, and the engine's values.
 
     IS NULL is one of these. Its columns are known to be the relation's.
     """
-    return _fixing(statement, found, where)()
+    return _fixing(statement, relation, where)()
 
 
 def _fixing(
-    statement: Statement, found: Relation, where: exp.Expr | None
+    statement: Statement, relation: Relation, where: exp.Expr | None
 ) -> Callable[[], dict[int, Any]]:
     """What gives the values of `fixed`, of the parameters of then."""
     parts: list[tuple[int, Compute | None]] = []
-    names = [column.name for column in found.columns]
+    names = [column.name for column in relation.columns]
     for part in conditions(where):
         if isinstance(part, exp.Is) and isinstance(part.this, exp.Column):
-            place = names.index(part.this.name)
-            if isinstance(part.expression, exp.Null) and found.columns[place].nullable:
-                parts.append((place, None))
+            position = names.index(part.this.name)
+            if isinstance(part.expression, exp.Null) and relation.columns[position].nullable:
+                parts.append((position, None))
         if not isinstance(part, exp.EQ):
             continue
-        for one, other in ((part.this, part.expression), (part.expression, part.this)):
-            if not isinstance(one, exp.Column):
+        for column, other in ((part.this, part.expression), (part.expression, part.this)):
+            if not isinstance(column, exp.Column):
                 continue
-            place = names.index(one.name)
-            literal = typed(other, found.columns[place].type)
+            position = names.index(column.name)
+            literal = typed(other, relation.columns[position].type)
             if constant(literal.this if isinstance(literal, exp.Cast) else literal) is not None:
-                parts.append((place, Scalars(statement, lambda _: None).exactly(literal).compute))
+                scalar = Scalars(statement, lambda _: None).exactly(literal)
+                parts.append((position, scalar.compute))
 
     def values() -> dict[int, Any]:
         known: dict[int, Any] = {}
-        for place, compute in parts:
+        for position, compute in parts:
             if compute is None:
-                known[place] = None
+                known[position] = None
                 continue
             try:
                 value = compute(())
                 if value is None:  # nothing is equal to it
-                    known.pop(place, None)
+                    known.pop(position, None)
                 else:
-                    column = found.columns[place]
-                    known[place] = column.encode(_as_held(value, column.type))
+                    column = relation.columns[position]
+                    known[position] = column.encode(_as_held(value, column.type))
             except (ValueError, ArithmeticError):
-                known.pop(place, None)
+                known.pop(position, None)
         return known
 
     return values
@@ -466,9 +468,9 @@ def source_of(query: exp.Expr) -> exp.Table | None:
     return None if others or (alias and alias.columns) else source
 
 
-def scope_of(statement: Statement, alias: str, found: Relation) -> Scope:
+def scope_of(statement: Statement, alias: str, relation: Relation) -> Scope:
     """What a SELECT of one table or view sees."""
-    columns = {c.name: Operand(Var(c.name), c.type, c.nullable) for c in found.columns}
+    columns = {c.name: Operand(Var(c.name), c.type, c.nullable) for c in relation.columns}
     scope = Scope(statement)
     scope.sources.append(Source(alias, columns, ()))
     return scope
@@ -476,21 +478,21 @@ def scope_of(statement: Statement, alias: str, found: Relation) -> Scope:
 
 def _direct(
     connection: Connection, statement: Statement, query: exp.Expr, known: Mapping[str, Relation]
-) -> _Found | None:
+) -> _Selection | None:
     """A SELECT of one table or view, row by row; None for any other query."""
-    asked = _one_table(statement, query, known)
-    if asked is None:
+    direct = _one_table(statement, query, known)
+    if direct is None:
         return None
-    names, found = asked
-    shown = _shown(names, found.values)
-    rows = found(connection, statement)
+    names, matcher_ = direct
+    shown = _shown(names, matcher_.values)
+    rows = matcher_(connection, statement)
     if not isinstance(rows, list):
-        if all(isinstance(node, exp.Column) for node in found.nodes):
-            columns = [column.name for column in found.shape]
-            places = [columns.index(node.name) for node in found.nodes]
-            return _Found(shown, scans.shown(rows.rows, found.shape, places))
+        if all(isinstance(node, exp.Column) for node in matcher_.nodes):
+            columns = [column.name for column in matcher_.shape]
+            positions = [columns.index(node.name) for node in matcher_.nodes]
+            return _Selection(shown, scans.shown(rows.rows, matcher_.shape, positions))
         rows = rows.by_row()
-    return _Found(shown, [row for _, row in rows])
+    return _Selection(shown, [row for _, row in rows])
 
 
 def _one_table(
@@ -536,39 +538,39 @@ def coded(
     if direct is not None:
         names, matcher_ = direct
         shown = _shown(names, matcher_.values)
-        there = matcher_(connection, statement)
-        if isinstance(there, list):
-            return Result(shown, sorted([row for _, row in there], key=logical_order))
-        found: Many = there
+        pairs = matcher_(connection, statement)
+        if isinstance(pairs, list):
+            return Result(shown, sorted([row for _, row in pairs], key=logical_order))
+        matches: Many = pairs
     else:
         asked = _asked(connection, statement, written.copy(), known)
-        shown, of = _shown(asked.names, asked.made.columns), asked.made.columns
-        rows = _run(connection, asked.builder, asked.made, asked.program)
+        shown, of = _shown(asked.names, asked.relation.columns), asked.relation.columns
+        rows = _run(connection, asked.builder, asked.relation, asked.program)
         if len(rows) < scans.MANY:
             return Result(shown, sorted(decode_rows(rows.rows(), of), key=logical_order))
         rows = connection.recoded(rows)
-        found = _Queried(rows, rows, of)
+        matches = _Queried(rows, rows, of)
     if columns is None or len(columns) == len(shown):
         wanted = shown if columns is None else columns
         with suppress(ByValueError):
-            return scans.Columns(wanted, found.assigned(wanted), found.rows.tables)
+            return scans.Columns(wanted, matches.assigned(wanted), matches.rows.tables)
     return select(connection, statement, node)
 
 
 def _shown(names: Iterable[str], values: Sequence[Scalar | Column]) -> tuple[Column, ...]:
     """The columns that a SELECT shows, by their names."""
     pairs = zip(names, values, strict=True)
-    return tuple(Column(name, one.type, one.nullable) for name, one in pairs)
+    return tuple(Column(name, value.type, value.nullable) for name, value in pairs)
 
 
 def spelled(scope: Scope, shown: Sequence[exp.Expr]) -> list[tuple[str, exp.Expr]]:
     """What is selected, by its names, `*` written out."""
     named: list[tuple[str, exp.Expr]] = []
-    for place, node in enumerate(written_out(scope, shown) or shown):
+    for position, node in enumerate(written_out(scope, shown) or shown):
         if is_star(node):
             named.extend((column.name, column) for column, _ in stars(scope, node))
         else:
-            named.append((node.alias_or_name or f"column_{place + 1}", node.unalias()))
+            named.append((node.alias_or_name or f"column_{position + 1}", node.unalias()))
     return named
 
 
@@ -577,12 +579,12 @@ def spelled(scope: Scope, shown: Sequence[exp.Expr]) -> list[tuple[str, exp.Expr
 
 def _evaluated(
     connection: Connection, statement: Statement, query: exp.Expr, known: Mapping[str, Relation]
-) -> _Found:
+) -> _Selection:
     asked = _asked(connection, statement, query, known)
-    made = asked.made
-    rows = _run(connection, asked.builder, made, asked.program).in_order()
-    table = decode_rows(rows, made.columns)
-    return _Found(_shown(asked.names, made.columns), table)
+    relation = asked.relation
+    rows = _run(connection, asked.builder, relation, asked.program).in_order()
+    table = decode_rows(rows, relation.columns)
+    return _Selection(_shown(asked.names, relation.columns), table)
 
 
 def _asked(
@@ -600,10 +602,10 @@ def _asked(
             connection.asked[key] = kept
             return kept
     builder = Builder(statement, "query", known)
-    found = rows(builder, query, Scope(statement))
-    names = tuple(name for name, _ in found.outputs)
-    made = settled(builder, found, [f"c{n}" for n in range(len(names))])
-    asked = Asked(dict(known), names, builder, made, _program(connection, builder))
+    query_rows = rows(builder, query, Scope(statement))
+    names = tuple(name for name, _ in query_rows.outputs)
+    relation = settled(builder, query_rows, [f"c{n}" for n in range(len(names))])
+    asked = Asked(dict(known), names, builder, relation, _program(connection, builder))
     if key is not None:
         connection.asked[key] = asked
         while len(connection.asked) > _MOST_ASKED:
@@ -613,9 +615,9 @@ def _asked(
 
 def _shape(query: exp.Expr) -> Iterator[object]:
     """What a tree is, level by level: equal for equal trees alone. A `repr` nests as it does."""
-    for one in query.walk():
-        yield type(one)
-        for name, value in one.args.items():
+    for node in query.walk():
+        yield type(node)
+        for name, value in node.args.items():
             values = value if isinstance(value, list) else [value]
             yield name
             yield len(values)
@@ -624,13 +626,15 @@ def _shape(query: exp.Expr) -> Iterator[object]:
 
 def _program(connection: Connection, builder: Builder) -> Program:
     """The rules of a query, which are refused as those of a view would be."""
-    found = program(used_by(connection.catalog, builder).values(), [builder])
-    if any(one.args.get("recursive") for one in builder.statement.node.find_all(exp.With)):
-        require_strata(builder.statement, found)
-    return found
+    evaluated = program(used_by(connection.catalog, builder).values(), [builder])
+    if any(clause.args.get("recursive") for clause in builder.statement.node.find_all(exp.With)):
+        require_strata(builder.statement, evaluated)
+    return evaluated
 
 
-def _run(connection: Connection, builder: Builder, made: Relation, evaluated: Program) -> CodedRows:
+def _run(
+    connection: Connection, builder: Builder, relation: Relation, evaluated: Program
+) -> CodedRows:
     """The rows of a relation of a program that is evaluated once."""
     reducers = {name: reducer for name, (_, reducer) in builder.reducers.items()}
     functors = builder.functions
@@ -642,7 +646,7 @@ def _run(connection: Connection, builder: Builder, made: Relation, evaluated: Pr
         with db.transaction() as tx:
             for name in used_by(connection.catalog, builder):
                 connection.copy(name, tx)
-        return db.coded(made.name)
+        return db.coded(relation.name)
 
 
 def _matching_query(
@@ -657,8 +661,8 @@ def _matching_query(
     """What is matched where there are subqueries, or tables beside it."""
     builder = Builder(statement, "query", connection.catalog.relations)
     query = exp.Select(expressions=[exp.Star()], from_=exp.From(this=source.copy()))
-    for one in beside:
-        first = one.copy()
+    for table in beside:
+        first = table.copy()
         more = first.args.pop("joins", None) or ()
         query.append("joins", exp.Join(this=first, kind="CROSS"))
         for join in more:
@@ -670,21 +674,21 @@ def _matching_query(
     joins.sources(formulas, query)
     if where is not None:
         formulas.require(where)
-    values = [formulas.operand(one) for one in computed]
+    values = [formulas.operand(node) for node in computed]
     (atom,) = formulas.body[:1]
-    there = builder.tables[source.name]
+    target = builder.tables[source.name]
     whole = [
         Operand(term, column.type, column.nullable)
-        for term, column in zip(atom.args, there.all_columns, strict=True)  # type: ignore[union-attr]
+        for term, column in zip(atom.args, target.all_columns, strict=True)  # type: ignore[union-attr]
     ]
     operands = [*whole, *values]
-    made = builder.relation([one.column(f"c{n}") for n, one in enumerate(operands)])
-    builder.head(made, operands, formulas.body)
-    found = _run(connection, builder, made, _program(connection, builder))
+    relation = builder.relation([operand.column(f"c{n}") for n, operand in enumerate(operands)])
+    builder.head(relation, operands, formulas.body)
+    coded_rows = _run(connection, builder, relation, _program(connection, builder))
     width = len(whole)
-    shape = made.columns[width:]
-    if len(found) < scans.MANY:
-        return _split(found, shape, width)
-    found = connection.recoded(found)
-    rows = connection.of_table(there.name, found.codes, found.tables)
-    return _Queried(rows, found, shape, width)
+    shape = relation.columns[width:]
+    if len(coded_rows) < scans.MANY:
+        return _split(coded_rows, shape, width)
+    coded_rows = connection.recoded(coded_rows)
+    rows = connection.of_table(target.name, coded_rows.codes, coded_rows.tables)
+    return _Queried(rows, coded_rows, shape, width)

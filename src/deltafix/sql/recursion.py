@@ -45,15 +45,15 @@ def with_ctes(builder: Builder, query: exp.Expr, scope: Scope) -> Scope:
             _require_keyed(builder, circle, keys[0], is_recursive=is_recursive)
             alone = _member(builder, cte, {cte.alias: cte})
             outer = Scope(scope.statement, scope.ctes)
-            found = {cte.alias: keyed(builder, cte, alone.first, alone.again, outer)}
+            relations = {cte.alias: keyed(builder, cte, alone.first, alone.again, outer)}
         elif is_recursive:
             ordered = {name: ctes[name] for name in ctes if name in circle}
-            found = _recursive(builder, ordered, scope)
+            relations = _recursive(builder, ordered, scope)
         else:
             inner = Scope(scope.statement, scope.ctes)
-            found = {cte.alias: queries.relation(builder, cte.this, inner, None, _names(cte))}
-        for name, one in found.items():
-            scope = scope.with_cte(name, one)
+            relations = {cte.alias: queries.relation(builder, cte.this, inner, None, _names(cte))}
+        for name, relation in relations.items():
+            scope = scope.with_cte(name, relation)
     return scope
 
 
@@ -87,13 +87,15 @@ def _reads(
     """Which of the expressions each reads."""
     known = {**builder.tables, **scope.ctes}
     sees_all = builder.statement.dialect == "postgres"
-    found: dict[str, dict[str, None]] = {}
+    reads: dict[str, dict[str, None]] = {}
     for name, cte in ctes.items():
-        seen = set(found)
+        seen = set(reads)
         if recursive:
-            seen |= {name, *(one for one in ctes if sees_all or one not in known)}
-        found[name] = {one: None for one in ctes if one in seen and _mentions(cte.this, {one})}
-    return found
+            seen |= {name, *(other for other in ctes if sees_all or other not in known)}
+        reads[name] = {
+            other: None for other in ctes if other in seen and _mentions(cte.this, {other})
+        }
+    return reads
 
 
 @dataclass
@@ -120,51 +122,55 @@ class _Member:
     def widen(self, builder: Builder, parts: Sequence[Rows]) -> bool:
         """Take in the columns of sides; whether that makes its own others."""
         sides = [part.columns for part in parts]
-        found = queries.unified(
+        columns = queries.unified(
             builder, self.query, [self.columns, *sides] if self.columns else sides
         )
         if not self.columns:
-            names = _names(self.cte) or [column.name for column in found]
-            if len(names) != len(found):
-                message = f"{len(names)} names for {len(found)} columns"
+            names = _names(self.cte) or [column.name for column in columns]
+            if len(names) != len(columns):
+                message = f"{len(names)} names for {len(columns)} columns"
                 raise builder.statement.wrong(message, self.cte, "give each column one name")
-            found = [replace(one, name=name) for one, name in zip(found, names, strict=True)]
-        before, self.columns = self.columns, found
-        return found != before
+            columns = [
+                replace(column, name=name) for column, name in zip(columns, names, strict=True)
+            ]
+        before, self.columns = self.columns, columns
+        return columns != before
 
 
 def _recursive(builder: Builder, ctes: Mapping[str, exp.CTE], scope: Scope) -> dict[str, Relation]:
     """WITH RECURSIVE: the least relations that the UNIONs of these give."""
     outer = Scope(scope.statement, scope.ctes)
     members = {name: _member(builder, cte, ctes) for name, cte in ctes.items()}
-    for name, one in members.items():
-        one.starts = [queries.rows(builder, side, outer.inner(alone=True)) for side in one.first]
-        if one.starts:
-            one.widen(builder, one.starts)
-        if not one.distinct:
-            names = [column.name for column in one.columns]
-            if not endings.is_bounded(builder, one.again, name, names):
-                one.deciding = sorted(endings.deciding(one.again, name, names))
+    for name, member in members.items():
+        member.starts = [
+            queries.rows(builder, side, outer.inner(alone=True)) for side in member.first
+        ]
+        if member.starts:
+            member.widen(builder, member.starts)
+        if not member.distinct:
+            names = [column.name for column in member.columns]
+            if not endings.is_bounded(builder, member.again, name, names):
+                member.deciding = sorted(endings.deciding(member.again, name, names))
     while True:
         mark = builder.mark()
-        found = {
-            name: builder.relation(one.columns)
-            if one.distinct
+        relations = {
+            name: builder.relation(member.columns)
+            if member.distinct
             else builder.relation(
-                one.columns, [Column("path", TEXT, nullable=False)], [len(one.columns)]
+                member.columns, [Column("path", TEXT, nullable=False)], [len(member.columns)]
             )
-            for name, one in members.items()
-            if one.columns
+            for name, member in members.items()
+            if member.columns
         }
-        inner = replace(outer, ctes={**outer.ctes, **found})
-        unknown = members.keys() - found.keys()
+        inner = replace(outer, ctes={**outer.ctes, **relations})
+        unknown = members.keys() - relations.keys()
         steps = {
             name: [
                 queries.rows(builder, side, inner.inner(alone=True))
-                for side in one.again
+                for side in member.again
                 if not _mentions(side, unknown)
             ]
-            for name, one in members.items()
+            for name, member in members.items()
         }
         wider = [members[name].widen(builder, parts) for name, parts in steps.items() if parts]
         if not any(wider):
@@ -172,22 +178,22 @@ def _recursive(builder: Builder, ctes: Mapping[str, exp.CTE], scope: Scope) -> d
         builder.back(mark)
     if unknown:
         raise _endless(builder, ctes, next(name for name in members if name in unknown))
-    for name, one in members.items():
-        relation = found[name]
-        if one.deciding is not None:
-            for side, part in zip(one.again, steps[name], strict=True):
+    for name, member in members.items():
+        relation = relations[name]
+        if member.deciding is not None:
+            for side, part in zip(member.again, steps[name], strict=True):
                 endings.require_recurring(builder, side, part, relation, name)
-        for number, part in enumerate((*one.starts, *steps[name])):
+        for number, part in enumerate((*member.starts, *steps[name])):
             outputs = [operand for _, operand in part.outputs]
-            if one.deciding is not None:
+            if member.deciding is not None:
                 watched = endings.watched_path_of(
-                    builder, number, part, relation, places=one.deciding, name=name
+                    builder, number, part, relation, positions=member.deciding, name=name
                 )
                 outputs.append(watched)
-            elif not one.distinct:
+            elif not member.distinct:
                 outputs.append(endings.path_of(builder, number, part))
             builder.head(relation, outputs, part.body)
-    return found
+    return relations
 
 
 def _member(builder: Builder, cte: exp.CTE, circle: Mapping[str, exp.CTE]) -> _Member:

@@ -172,10 +172,10 @@ def variance(*, ddof: int, root: bool, scale: int) -> AnyReducer:
     The value means something where there are more than `ddof`.
     """
 
-    def there(found: float | None) -> float:
-        return math.nan if found is None else found
+    def or_nan(value: float | None) -> float:
+        return math.nan if value is None else value
 
-    return enriched(Variance(ddof=ddof, root=root, scale=scale), there)
+    return enriched(Variance(ddof=ddof, root=root, scale=scale), or_nan)
 
 
 _WORD: Final = 64
@@ -197,15 +197,15 @@ class Bits:
         return self._counted(acc, value, -1)
 
     def _counted(self, acc: tuple[int, ...], value: int, sign: int) -> tuple[int, ...]:
-        bits = (n + sign * (value >> place & 1) for place, n in enumerate(acc[1:]))
+        bits = (n + sign * (value >> bit & 1) for bit, n in enumerate(acc[1:]))
         return (acc[0] + sign, *bits)
 
     def finish(self, acc: tuple[int, ...], /) -> int:
         """The result."""
         size, *counts = acc
         test = {"and": lambda n: n == size, "or": lambda n: n > 0, "xor": lambda n: n % 2 == 1}
-        found = sum(1 << place for place, n in enumerate(counts) if test[self.op](n))
-        return found - (1 << _WORD) if found >> _WORD - 1 else found
+        bits = sum(1 << bit for bit, n in enumerate(counts) if test[self.op](n))
+        return bits - (1 << _WORD) if bits >> _WORD - 1 else bits
 
 
 class Factors(NamedTuple):
@@ -269,8 +269,8 @@ class Product:
         top, bottom = abs(acc.odd), 10 ** (self.scale * acc.finite)
         top, bottom = top << max(acc.power, 0), bottom << max(-acc.power, 0)
         try:
-            found: float = top / bottom  # of whole numbers, rounded once
-            return sign * found
+            quotient: float = top / bottom  # of whole numbers, rounded once
+            return sign * quotient
         except OverflowError:
             return sign * math.inf
 
@@ -327,16 +327,16 @@ class Quantile(Kept):
         """The result."""
         size = len(acc)
         if not self.continuous:
-            place = max(math.ceil(self.share * size) - 1, 0)
-            return acc[size - 1 - place if self.descending else place]
+            index = max(math.ceil(self.share * size) - 1, 0)
+            return acc[size - 1 - index if self.descending else index]
         at = (1 - self.share if self.descending else self.share) * (size - 1)
-        place = math.floor(at)
-        low, high = self.read(acc[place]), self.read(acc[min(place + 1, size - 1)])
-        if at == place or low == high:
+        index = math.floor(at)
+        low, high = self.read(acc[index]), self.read(acc[min(index + 1, size - 1)])
+        if at == index or low == high:
             return float(low * self.unit)
         if not (math.isfinite(low) and math.isfinite(high)):
-            return low + (high - low) * float(at - place)
-        exact = Fraction(low) + (Fraction(high) - Fraction(low)) * (at - place)
+            return low + (high - low) * float(at - index)
+        exact = Fraction(low) + (Fraction(high) - Fraction(low)) * (at - index)
         return float(exact * self.unit)
 
 
@@ -382,8 +382,8 @@ class Mode(Gathers):
 
     @staticmethod
     def _counted(values: Ordered[Any]) -> _Counts:
-        found = ((-sum(1 for _ in same), value) for value, same in groupby(values))
-        return values, Ordered(found)
+        counts = ((-sum(1 for _ in same), value) for value, same in groupby(values))
+        return values, Ordered(counts)
 
     def finish(self, acc: _Counts, /) -> Any:
         """The result."""
@@ -428,8 +428,10 @@ def array_agg(
     rank = ranked(ways)
 
     def unite(values: Iterable[Any]) -> str:
-        found = (one for _, one, *_ in islice(values, most))
-        return packed(base, (one and one[0] for one in found) if nullable else found)
+        elements = (element for _, element, *_ in islice(values, most))
+        return packed(
+            base, (element and element[0] for element in elements) if nullable else elements
+        )
 
     return United(lambda value: rank([*value[2:], value[1]]), unite)
 
@@ -469,12 +471,12 @@ class First(Kept, Several):
             near += acc.between(max(end - more, 0), end)
 
         def shown(acc: Ordered[Any], key: Any) -> bool:
-            place = acc.place(key)
-            return self.offset <= place < min(self.end, len(acc)) and acc[place] == key
+            index = acc.place(key)
+            return self.offset <= index < min(self.end, len(acc)) and acc[index] == key
 
-        there = [(key[1], shown(before, key), shown(after, key)) for key in near]
-        went = [row for row, was, now in there if was and not now]
-        return went, [row for row, was, now in there if now and not was]
+        standing = [(key[1], shown(before, key), shown(after, key)) for key in near]
+        went = [row for row, was, now in standing if was and not now]
+        return went, [row for row, was, now in standing if now and not was]
 
 
 class _Descending:
@@ -540,16 +542,16 @@ def ranked(ways: Sequence[Way]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
         return tuple
 
     def key(row: Sequence[Any]) -> tuple[Any, ...]:
-        found: list[Any] = []
+        parts: list[Any] = []
         for value, (nullable, descending, nulls_first, _) in zip(row, ways, strict=True):
             bare = value
             if nullable:
-                found.append((value is None) is not nulls_first)
+                parts.append((value is None) is not nulls_first)
                 bare = 0 if value is None else value[0]
             kind = type(bare)
             if kind is not int and kind is not str:
                 bare = placed(bare)
-            found.append(_turned(bare) if descending else bare)
-        return tuple(found)
+            parts.append(_turned(bare) if descending else bare)
+        return tuple(parts)
 
     return key

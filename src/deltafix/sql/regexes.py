@@ -28,16 +28,16 @@ Compute: TypeAlias = Callable[[str], Any]
 _Replacement: TypeAlias = Sequence["bytes | int"]
 
 
-def _places(found: Any, data: bytes, *, touching: bool = True) -> Iterator[Any]:
+def _matches(regexp: Any, data: bytes, *, touching: bool = True) -> Iterator[Any]:
     """Where a pattern is found, from left to right; if `touching`, an empty one behind another."""
     at, last = 0, -1
     while at <= len(data):
-        one = found.search(data, at)
-        if one is None:
+        match = regexp.search(data, at)
+        if match is None:
             return
-        start, end = one.span()
+        start, end = match.span()
         if touching or end > start or start != last:
-            yield one
+            yield match
             last = end
         at = _after(data, end) if end == start else end
 
@@ -55,26 +55,26 @@ def _text(data: bytes | None) -> str | None:
 
 
 def _group(number: int, pattern: Pattern) -> int:
-    if not 0 <= number <= pattern.found.groups:
-        raise RegexError(f"group {number} of a pattern with {pattern.found.groups} of them")
+    if not 0 <= number <= pattern.regexp.groups:
+        raise RegexError(f"group {number} of a pattern with {pattern.regexp.groups} of them")
     return number
 
 
 def _replaced(
     pattern: Pattern, put: _Replacement, *, once: bool = False, touching: bool = True
 ) -> Compute:
-    for one in put:
-        if isinstance(one, int):
-            _group(one, pattern)
+    for part in put:
+        if isinstance(part, int):
+            _group(part, pattern)
 
     def compute(text: str) -> str:
         data = text.encode()
         parts: list[bytes] = []
         end = 0
-        for one in _places(pattern.found, data, touching=touching):
-            parts.append(data[end : one.start()])
-            parts += [part if isinstance(part, bytes) else one[part] or b"" for part in put]
-            end = one.end()
+        for match in _matches(pattern.regexp, data, touching=touching):
+            parts.append(data[end : match.start()])
+            parts += [part if isinstance(part, bytes) else match[part] or b"" for part in put]
+            end = match.end()
             if once:
                 break
         parts.append(data[end:])
@@ -84,7 +84,7 @@ def _replaced(
 
 
 def _test(pattern: Pattern, name: str = "search") -> Compute:
-    test = getattr(pattern.found, name)
+    test = getattr(pattern.regexp, name)
     if not pattern.breaks:
         return lambda text: test(text.encode()) is not None
 
@@ -111,24 +111,24 @@ def _duck_rewriting(text: str) -> _Replacement:
         if mark != "\\" and not (mark.isascii() and mark.isdigit()):
             raise RegexError(f"`\\{mark}` in what is put in its place; write \\0 to \\9, or \\\\")
     return [
-        int(part) if place % 2 and part != "\\" else part.encode()
-        for place, part in enumerate(parts)
+        int(part) if index % 2 and part != "\\" else part.encode()
+        for index, part in enumerate(parts)
     ]
 
 
 def _duck_replace(pattern: str, put: str, options: str = "") -> Compute:
-    found = pattern_of("duckdb", pattern, options.replace("g", ""))
-    return _replaced(found, _duck_rewriting(put), once="g" not in options, touching=False)
+    compiled = pattern_of("duckdb", pattern, options.replace("g", ""))
+    return _replaced(compiled, _duck_rewriting(put), once="g" not in options, touching=False)
 
 
 def _duck_extract(pattern: str, group: int, options: str = "") -> Compute:
-    found = pattern_of("duckdb", pattern, options).found
+    regexp = pattern_of("duckdb", pattern, options).regexp
     if not 0 <= group <= 9:
         raise RegexError(f"group {group}: they are 0 to 9")
 
     def compute(text: str) -> str:
-        one = found.search(text.encode()) if group <= found.groups else None
-        return "" if one is None else (one[group] or b"").decode()
+        match = regexp.search(text.encode()) if group <= regexp.groups else None
+        return "" if match is None else (match[group] or b"").decode()
 
     return compute
 
@@ -137,22 +137,24 @@ def _all_of(pattern: Pattern, group: int, missing: str | None) -> Compute:
     _group(group, pattern)
 
     def compute(text: str) -> tuple[str | None, ...]:
-        places = _places(pattern.found, text.encode())
-        return tuple(missing if one[group] is None else one[group].decode() for one in places)
+        matches = _matches(pattern.regexp, text.encode())
+        return tuple(
+            missing if match[group] is None else match[group].decode() for match in matches
+        )
 
     return compute
 
 
 def _duck_split(pattern: str, options: str = "") -> Compute:
-    found = pattern_of("duckdb", pattern, options).found
+    regexp = pattern_of("duckdb", pattern, options).regexp
 
     def compute(text: str) -> tuple[str, ...]:
         data, parts, at = text.encode(), [], 0
         while at < len(data):
-            one = found.search(data, at)
-            if one is None:
+            match = regexp.search(data, at)
+            if match is None:
                 break
-            start, end = one.span()
+            start, end = match.span()
             if start == end == at:  # one character, though it may be found within
                 start = end = _after(data, at)
                 if end == len(data):
@@ -170,32 +172,32 @@ def _duck_split(pattern: str, options: str = "") -> Compute:
 def _postgres_rewriting(text: str) -> _Replacement:
     r"""`\&` is the whole, `\1` to `\9` are groups; another backslash is one."""
     parts: list[bytes | int] = []
-    for one in re.findall(r"\\[1-9]|\\&|\\\\|[^\\]+|\\", text):
-        if one[0] != "\\" or one in ("\\", "\\\\"):
-            parts.append((one if len(one) < 2 or one[0] != "\\" else "\\").encode())
+    for token in re.findall(r"\\[1-9]|\\&|\\\\|[^\\]+|\\", text):
+        if token[0] != "\\" or token in ("\\", "\\\\"):
+            parts.append((token if len(token) < 2 or token[0] != "\\" else "\\").encode())
         else:
-            parts.append(0 if one[1] == "&" else int(one[1]))
+            parts.append(0 if token[1] == "&" else int(token[1]))
     return parts
 
 
 def _postgres_replace(pattern: str, put: str, flags: str = "") -> Compute:
     rewriting = _postgres_rewriting(put)
-    groups = any(isinstance(one, int) and one for one in rewriting)
+    groups = any(isinstance(part, int) and part for part in rewriting)
     use = Use.GROUPS if groups else Use.WHOLE
-    found = pattern_of("postgres", pattern, flags.replace("g", ""), use)
-    return _replaced(found, rewriting, once="g" not in flags)
+    compiled = pattern_of("postgres", pattern, flags.replace("g", ""), use)
+    return _replaced(compiled, rewriting, once="g" not in flags)
 
 
 def _postgres_groups(pattern: str, flags: str = "") -> Compute:
-    found = pattern_of("postgres", pattern, flags, Use.WHOLE).found
-    if found.groups:
-        found = pattern_of("postgres", pattern, flags, Use.GROUPS).found
+    regexp = pattern_of("postgres", pattern, flags, Use.WHOLE).regexp
+    if regexp.groups:
+        regexp = pattern_of("postgres", pattern, flags, Use.GROUPS).regexp
 
     def compute(text: str) -> tuple[str | None, ...] | None:
-        one = found.search(text.encode())
-        if one is None:
+        match = regexp.search(text.encode())
+        if match is None:
             return None
-        return tuple(map(_text, one.groups() if found.groups else (one[0],)))
+        return tuple(map(_text, match.groups() if regexp.groups else (match[0],)))
 
     return compute
 
@@ -204,19 +206,19 @@ def _postgres_first(pattern: str) -> Compute:
     groups = _postgres_groups(pattern)
 
     def compute(text: str) -> str | None:
-        found: tuple[str | None, ...] | None = groups(text)
-        return None if found is None else found[0]
+        captures: tuple[str | None, ...] | None = groups(text)
+        return None if captures is None else captures[0]
 
     return compute
 
 
 def _postgres_split(pattern: str, flags: str = "") -> Compute:
-    found = pattern_of("postgres", pattern, flags, Use.WHOLE).found
+    regexp = pattern_of("postgres", pattern, flags, Use.WHOLE).regexp
 
     def compute(text: str) -> tuple[str, ...]:
         data, parts, end = text.encode(), [], 0
-        for one in _places(found, data, touching=False):
-            start, after = one.span()
+        for match in _matches(regexp, data, touching=False):
+            start, after = match.span()
             if start == after and start in (0, len(data)):
                 continue
             parts.append(data[end:start].decode())
@@ -230,25 +232,25 @@ def _whole(pattern: Pattern, *, empty: bool) -> Compute:
     """What is found; if not `empty`, what is empty is NULL, too."""
 
     def compute(text: str) -> str | None:
-        one = pattern.found.search(text.encode())
-        return None if one is None or not (empty or one[0]) else one[0].decode()
+        match = pattern.regexp.search(text.encode())
+        return None if match is None or not (empty or match[0]) else match[0].decode()
 
     return compute
 
 
 def _count(pattern: Pattern) -> Compute:
-    return lambda text: sum(1 for _ in _places(pattern.found, text.encode()))
+    return lambda text: sum(1 for _ in _matches(pattern.regexp, text.encode()))
 
 
-def _place(pattern: Pattern, *, units: bool = False) -> Compute:
+def _position(pattern: Pattern, *, units: bool = False) -> Compute:
     """From 1, where it is found; of `units` of UTF-16, as Java counts."""
 
     def compute(text: str) -> int:
         data = text.encode()
-        one = pattern.found.search(data)
-        if one is None:
+        match = pattern.regexp.search(data)
+        if match is None:
             return 0
-        before = data[: one.start()].decode()
+        before = data[: match.start()].decode()
         return (len(before.encode("utf-16-le")) // 2 if units else len(before)) + 1
 
     return compute
@@ -282,24 +284,24 @@ def _java_rewriting(text: str, groups: int) -> _Replacement:
 
 def _java(pattern: str, use: Use) -> Pattern:
     """A pattern that is looked for again and again: Java steps into the middle of characters."""
-    found = pattern_of("spark", pattern, "", use)
-    if found.found.fullmatch("") is not None:
+    compiled = pattern_of("spark", pattern, "", use)
+    if compiled.regexp.fullmatch("") is not None:
         raise RegexError("it finds the empty text, which Java does inside of characters, too")
-    return found
+    return compiled
 
 
 def _java_replace(pattern: str, put: str) -> Compute:
-    found = _java(pattern, Use.GROUPS)
-    return _replaced(found, _java_rewriting(put, found.found.groups))
+    compiled = _java(pattern, Use.GROUPS)
+    return _replaced(compiled, _java_rewriting(put, compiled.regexp.groups))
 
 
 def _java_extract(pattern: str, group: int) -> Compute:
-    found = pattern_of("spark", pattern, "", Use.GROUPS)
-    _group(group, found)
+    compiled = pattern_of("spark", pattern, "", Use.GROUPS)
+    _group(group, compiled)
 
     def compute(text: str) -> str:
-        one = found.found.search(text.encode())
-        return "" if one is None else (one[group] or b"").decode()
+        match = compiled.regexp.search(text.encode())
+        return "" if match is None else (match[group] or b"").decode()
 
     return compute
 
@@ -307,16 +309,16 @@ def _java_extract(pattern: str, group: int) -> Compute:
 def _java_split(pattern: str, limit: int = -1) -> Compute:
     if not pattern:
         return lambda text: _characters(text, limit)
-    found = _java(pattern, Use.WHOLE).found
+    regexp = _java(pattern, Use.WHOLE).regexp
 
     def compute(text: str) -> tuple[str, ...]:
         data, end = text.encode(), 0
         parts: list[str] = []
-        for one in _places(found, data):
+        for match in _matches(regexp, data):
             if len(parts) + 1 == limit:
                 break
-            parts.append(data[end : one.start()].decode())
-            end = one.end()
+            parts.append(data[end : match.start()].decode())
+            end = match.end()
         return (*parts, data[end:].decode())
 
     return compute
@@ -437,7 +439,7 @@ _POSTGRES: Final[dict[Any, _Form]] = {
     ),
     exp.RegexpInstr: _Form(
         f"REGEXP_INSTR{_PATTERN}", _TWO, BIGINT,
-        lambda pattern: _place(pattern_of("postgres", pattern, "", Use.WHOLE)),
+        lambda pattern: _position(pattern_of("postgres", pattern, "", Use.WHOLE)),
     ),
     exp.RegexpSplit: _Form(
         "REGEXP_SPLIT_TO_ARRAY(text, pattern, flags)", (*_TWO, "limit"), _TEXTS, _postgres_split
@@ -476,7 +478,7 @@ _SPARK: Final[dict[Any, _Form]] = {
     ),
     exp.RegexpInstr: _Form(
         f"REGEXP_INSTR{_PATTERN}", _TWO, BIGINT,
-        lambda pattern: _place(pattern_of("spark", pattern, "", Use.WHOLE), units=True),
+        lambda pattern: _position(pattern_of("spark", pattern, "", Use.WHOLE), units=True),
     ),
     exp.RegexpSplit: _Form(
         "SPLIT(text, pattern, limit)", (*_TWO, "limit"), _TEXTS, _java_split
@@ -505,7 +507,7 @@ def compiled(scalars: Scalars, node: exp.Expr) -> Scalar:
     kind: Any = _NAMED[node.name.upper()] if isinstance(node, exp.Anonymous) else type(node)
     form = _FORMS[statement.dialect].get(kind)
     if form is None:
-        known = ", ".join(sorted(one.usage for one in _FORMS[statement.dialect].values()))
+        known = ", ".join(sorted(form.usage for form in _FORMS[statement.dialect].values()))
         name = statement.called(node)
         raise statement.refused(f"{name} in this dialect", node, f"there is {known}")
     if isinstance(node, exp.Anonymous):
@@ -513,35 +515,36 @@ def compiled(scalars: Scalars, node: exp.Expr) -> Scalar:
     else:
         given = {key: value for key, value in node.args.items() if value not in (None, False)}
         more = bool(given.keys() - {*form.arguments, *_FLAGS})
-        args = [given[one] for one in form.arguments if one in given]
-        more = more or any(isinstance(one, exp.Array) for one in args)
+        args = [given[key] for key in form.arguments if key in given]
+        more = more or any(isinstance(arg, exp.Array) for arg in args)
     if more or not args:
         raise statement.refused("this form of it", node, f"write {form.usage}")
-    values = [scalars.compile(one) for one in args]
-    for value, one in zip(values, args, strict=True):
-        number = value.type.is_integer and form.arguments[args.index(one)] in ("group", "limit")
+    values = [scalars.compile(arg) for arg in args]
+    for value, arg in zip(values, args, strict=True):
+        number = value.type.is_integer and form.arguments[args.index(arg)] in ("group", "limit")
         if value.type not in (TEXT, NULL) and not number:
             message = f"{value.type.name} in a function of regular expressions"
-            raise statement.wrong(message, one, f"write {form.usage}")
+            raise statement.wrong(message, arg, f"write {form.usage}")
     text, *rest = values
     nullable = any(value.nullable for value in values) or not form.is_total
-    fixed = [constant(one) for one in args[1:] if not isinstance(one, exp.Placeholder)]
-    if len(fixed) == len(rest) and all(one and not one.nullable for one in fixed):
+    fixed = [constant(arg) for arg in args[1:] if not isinstance(arg, exp.Placeholder)]
+    if len(fixed) == len(rest) and all(scalar and not scalar.nullable for scalar in fixed):
         try:
-            compute = form.of(*(one.compute(()) for one in rest))
+            compute = form.of(*(scalar.compute(()) for scalar in rest))
         except RegexError as error:
-            place = args[1] if len(args) > 1 else node
-            raise statement.wrong(f"this pattern: {error}", place, f"write {form.usage}") from None
+            culprit = args[1] if len(args) > 1 else node
+            message = f"this pattern: {error}"
+            raise statement.wrong(message, culprit, f"write {form.usage}") from None
         return Scalar(strict(compute, text.compute), form.result, nullable)
     computes = [value.compute for value in rest]
 
-    def found(row: Any) -> Any:
-        one = text.compute(row)
-        if one is None:
+    def by_row(row: Any) -> Any:
+        subject = text.compute(row)
+        if subject is None:
             return None
-        asked = [compute(row) for compute in computes]
-        if None in asked:
-            return form.without(one) if form.without and asked[0] is None else None
-        return form.of(*asked)(one)
+        arguments = [compute(row) for compute in computes]
+        if None in arguments:
+            return form.without(subject) if form.without and arguments[0] is None else None
+        return form.of(*arguments)(subject)
 
-    return Scalar(found, form.result, nullable)
+    return Scalar(by_row, form.result, nullable)

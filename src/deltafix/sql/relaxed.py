@@ -67,10 +67,10 @@ class Relaxed:
             weaker = self._query.copy()
             _conditions(weaker)[number].replace(exp.true())
             try:
-                found = self._rows(weaker, self._row)
+                rows = self._rows(weaker, self._row)
             except SqlDataError:  # it kept another one from a value that has no answer
                 continue
-            if found:
+            if rows:
                 yield f"without {condition.sql(self._dialect)} there would be one"
 
     def dropped(self) -> Iterator[str]:
@@ -95,16 +95,16 @@ class Relaxed:
             return
         mine = {name: self._row[name] for name in keys}
         view = exp.table_(self._relation.name, quoted=True)
-        found, by = self._rows(view, mine), ""
-        if not found and self._is_plain:
+        rows, by = self._rows(view, mine), ""
+        if not rows and self._is_plain:
             weaker = self._query.copy()
             weaker.set("having", None)
-            found, by = self._rows(weaker, mine), ", which HAVING leaves out,"
+            rows, by = self._rows(weaker, mine), ", which HAVING leaves out,"
         names = [column.name for column in self._relation.columns]
-        for row in found:
+        for row in rows:
             shown = equalities(dict(zip(names, row, strict=True)), self._dialect)
             yield f"its group{by} has {shown}"
-        if not found and self._is_plain:
+        if not rows and self._is_plain:
             yield "its group has no rows"
 
     def _group_keys(self) -> set[str] | None:
@@ -114,22 +114,22 @@ class Relaxed:
             return None
         group = query.args.get("group")
         columns = self._relation.columns
-        if any(one.is_star for one in query.expressions):
+        if any(item.is_star for item in query.expressions):
             return None
         keys = {
             column.name
-            for column, one in zip(columns, query.expressions, strict=True)
-            if not aggregates_in(one)
+            for column, item in zip(columns, query.expressions, strict=True)
+            if not aggregates_in(item)
         }
         return keys if len(keys) == (0 if group is None else len(group.expressions)) else None
 
     def _rows(self, query: exp.Expr, row: Mapping[str, SqlValue]) -> list[tuple[SqlValue, ...]]:
         """At most one row that a query, or the view, has with these values."""
-        columns = [exp.to_identifier(one.name, quoted=True) for one in self._relation.columns]
+        columns = [exp.to_identifier(column.name, quoted=True) for column in self._relation.columns]
         alias = exp.TableAlias(this=exp.to_identifier("q", quoted=True), columns=columns)
-        asked = [_equal(*pair, self._statement.dialect) for pair in row.items()]
+        tests = [_equal(*pair, self._statement.dialect) for pair in row.items()]
         source = query if isinstance(query, exp.Table) else exp.Subquery(this=query, alias=alias)
-        node = exp.select("*").from_(source).where(*asked).limit(1)
+        node = exp.select("*").from_(source).where(*tests).limit(1)
         return reading.select(self._connection, self._statement, node, self._known).rows
 
 
@@ -141,8 +141,8 @@ def _equal(name: str, value: SqlValue, dialect: str) -> exp.Expr:
 
 def _conditions(query: exp.Expr) -> list[exp.Expr]:
     """The conjuncts of WHERE, HAVING and the inner joins of a query."""
-    found = [query.args[key].this for key in ("where", "having") if query.args.get(key)]
+    clauses = [query.args[key].this for key in ("where", "having") if query.args.get(key)]
     for join in query.args.get("joins") or ():
         if not join.side and join.kind in ("", "INNER") and join.args.get("on"):
-            found.insert(0, join.args["on"])
-    return [one for whole in found for one in conditions(whole)]
+            clauses.insert(0, join.args["on"])
+    return [conjunct for clause in clauses for conjunct in conditions(clause)]

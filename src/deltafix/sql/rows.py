@@ -21,7 +21,7 @@ from deltafix.sql import scans
 from deltafix.sql.casts import assigned
 from deltafix.sql.tables import Cell, Table
 from deltafix.sql.text import Statement, exp
-from deltafix.sql.types import TIMESTAMPTZ, Column, SqlValue, decode_rows, told_row
+from deltafix.sql.types import TIMESTAMPTZ, Column, SqlValue, decode_rows, row_as_sql
 
 if TYPE_CHECKING:
     from deltafix.engine.coded import CodedRows
@@ -44,7 +44,7 @@ class Edit(NamedTuple):
     """A table, the rows removed, and the rows added.
 
     The first of those removed became those `replaced`, in this order, which are the first of those
-    added. `places` says where those added stand among the rows given, if these are not the same.
+    added. `numbers` say where those added stand among the rows given, if these are not the same.
     Many to insert may be a `Batch`, until they are codes.
     """
 
@@ -52,7 +52,7 @@ class Edit(NamedTuple):
     removed: list[Row]
     added: list[Row] | Batch
     replaced: Sequence[Row] = ()
-    places: Sequence[int] | None = None
+    numbers: Sequence[int] | None = None
 
     @property
     def size(self) -> int:
@@ -90,10 +90,10 @@ class CodedEdit(NamedTuple):
 def name_rows(error: SqlIntegrityError, edit: Edit, given: Sequence[Edit]) -> None:
     """Have the error of an edit name rows by where they stand among those given, if they do."""
     error.table = edit.table.relation.name
-    if all(edit is not one for one in given):  # it follows from them
+    if all(edit is not other for other in given):  # it follows from them
         error.rows = ()
-    elif edit.places is not None:
-        error.rows = tuple(edit.places[place] for place in error.rows)
+    elif edit.numbers is not None:
+        error.rows = tuple(edit.numbers[number] for number in error.rows)
 
 
 def encoded(
@@ -130,15 +130,15 @@ def checked(statement: Statement, edit: Edit) -> Edit:
     """The edit, if no row that it adds breaks a CHECK. Raises SqlIntegrityError, SqlDataError."""
     table, added = edit.table, edit.added
     rows = decode_rows(added if table.checks else (), table.relation.columns)
-    for place, row in enumerate(rows):
+    for number, row in enumerate(rows):
         for check in table.checks:
             try:
                 holds = check.compute(row) is not False
             except (ValueError, ArithmeticError) as error:
                 raise statement.data(f"CHECK ({check.text}): {error}") from None
             if not holds:
-                message = f"{table.relation.name}: {told_row(row)} breaks CHECK ({check.text})"
-                raise statement.integrity(message, rows=(place,))
+                message = f"{table.relation.name}: {row_as_sql(row)} breaks CHECK ({check.text})"
+                raise statement.integrity(message, rows=(number,))
     return edit
 
 
@@ -164,12 +164,12 @@ def given(statement: Statement, table: Table, rows: Any, columns: Sequence[str] 
     if frame is not None:
         frame = frame.rename_columns(as_columns(frame.column_names, known))
     names = as_columns(columns, known) or (known if frame is None else frame.column_names)
-    there = names if frame is None else frame.column_names
-    for some in (known, there) if columns or frame is not None else ():
+    present = names if frame is None else frame.column_names
+    for some in (known, present) if columns or frame is not None else ():
         for name in names:
             if name not in some:
                 raise statement.unknown("column", name, some, None)
-            if names.count(name) > 1 or there.count(name) > 1:
+            if names.count(name) > 1 or present.count(name) > 1:
                 raise statement.wrong(f"column {name!r} is given twice", None, "give it once")
     if frame is None:
         return inserted(statement, table, names, _in_order(statement, table, names, list(rows)))
@@ -188,41 +188,41 @@ def _in_order(
     """
     if set(map(type, rows)) <= {tuple, list}:
         return rows
-    columns = {one.name: (at, one) for at, one in enumerate(table.relation.columns)}
-    found = list[Sequence[SqlValue]]()
-    for place, row in enumerate(rows):
+    columns = {column.name: (at, column) for at, column in enumerate(table.relation.columns)}
+    ordered = list[Sequence[SqlValue]]()
+    for number, row in enumerate(rows):
         given = row
         if is_dataclass(row) and not isinstance(row, type):
-            given = {one.name: getattr(row, one.name) for one in fields(row)}
+            given = {field.name: getattr(row, field.name) for field in fields(row)}
         if isinstance(given, Mapping):
             if not given.keys() <= columns.keys():
                 spelled = as_columns(map(str, given), columns)
                 if len({*spelled}) < len(spelled):
                     twice = next(name for name in spelled if spelled.count(name) > 1)
-                    message = f"column {twice!r} is given twice in row {place}"
+                    message = f"column {twice!r} is given twice in row {number}"
                     raise statement.wrong(message, None, "give it once")
                 given = dict(zip(spelled, given.values(), strict=True))
             for name in given:
                 if name not in names:
-                    raise statement.unknown(f"column in row {place},", str(name), names, None)
+                    raise statement.unknown(f"column in row {number},", str(name), names, None)
             values = []
             for name in names:
                 at, column = columns[name]
                 value = given[name] if name in given else table.defaults.get(at)
                 if value is None and name not in given and not column.nullable:
-                    message = f"row {place} has no value for column {name!r}, which is NOT NULL"
+                    message = f"row {number} has no value for column {name!r}, which is NOT NULL"
                     raise statement.integrity(message, f"the row has: {', '.join(given)}")
                 values.append(value)
-            found.append(values)
+            ordered.append(values)
         elif isinstance(row, Sequence) and not isinstance(row, str | bytes | bytearray):
-            found.append(row)
+            ordered.append(row)
         else:
             message = (
-                f"row {place} is {shown(row)} ({type(row).__name__}), but a row is a value for "
+                f"row {number} is {shown(row)} ({type(row).__name__}), but a row is a value for "
                 f"each of ({', '.join(names)}): a tuple, a list, a dict, an object of a dataclass"
             )
             raise statement.wrong(message, None, _ROWS)
-    return found
+    return ordered
 
 
 def _tabular(
@@ -235,12 +235,12 @@ def _tabular(
     """Rows to insert, as so many values of each column named, or columns of Arrow."""
     from deltafix.sql.columns import Batch, coded, listed, written  # noqa: PLC0415  as above
 
-    found = []
+    columns = []
     for cell in table.cells([*named]):
         column, values = cell.column, named.get(cell.column.name)
         if values is None:
             default = encoded(statement, column, cell.default)
-            found.append(written(column, [default] * count))
+            columns.append(written(column, [default] * count))
             continue
         done = coded(column, values)
         if done is None:
@@ -249,10 +249,10 @@ def _tabular(
                 for number, value in enumerate(listed(statement, column, values))
             ]
             done = written(column, each)
-        found.append(done)
+        columns.append(done)
     if table.numbered:
-        found.append(written(table.relation.hidden[0], table.numbers(count)))
-    return checked(statement, Edit(table, [], Batch(table.relation, found)))
+        columns.append(written(table.relation.hidden[0], table.numbers(count)))
+    return checked(statement, Edit(table, [], Batch(table.relation, columns)))
 
 
 def inserted(
@@ -289,30 +289,30 @@ def _encoded(
     statement: Statement, cell: Cell, value: SqlValue, number: int, other: Other | None
 ) -> Any:
     """A value of a row as the engine has it. Raises SqlIntegrityError, SqlDataError."""
-    column, write, place, _ = cell
-    found = write(value)
-    if found is not None:
-        return (found,) if column.nullable else found
+    column, write, position, _ = cell
+    written = write(value)
+    if written is not None:
+        return (written,) if column.nullable else written
     if value is None and column.nullable:
         return None
     node = None
-    if other is not None and place is not None:
-        value, node = other(number, place, value)
+    if other is not None and position is not None:
+        value, node = other(number, position, value)
     return encoded(statement, column, value, node, number if other is None else None)
 
 
-def replaced(statement: Statement, table: Table, rows: Any, there: Sequence[Row]) -> Edit:
-    """What makes the rows of a table, which are `there`, to be `rows`; equal ones stay. O(rows)."""
+def replaced(statement: Statement, table: Table, rows: Any, stored: Sequence[Row]) -> Edit:
+    """What makes the `stored` rows of a table to be `rows`; equal ones stay. O(rows)."""
     width = len(table.relation.columns)
     kept: dict[Row, list[Row]] = {}
-    for row in there:
+    for row in stored:
         kept.setdefault(row[:width], []).append(row)
     added = {}
-    for place, row in enumerate(given(statement, table, rows).added):
+    for number, row in enumerate(given(statement, table, rows).added):
         same = kept.get(row[:width])
         if same:
             same.pop()
         else:
-            added[place] = row
+            added[number] = row
     removed = [row for rest in kept.values() for row in rest]
-    return Edit(table, removed, [*added.values()], places=[*added])
+    return Edit(table, removed, [*added.values()], numbers=[*added])

@@ -83,16 +83,16 @@ class RuleTypes:
 
     def solve(self, rules: Sequence[Rule]) -> None:
         """Find what the columns hold: the least that all rules, of one head each, say."""
-        said, self.columns = self.columns, {}
-        for name, kinds in said.items():
-            self.columns[name] = [one if one and not one.plain else None for one in kinds]
-        self._follow(rules, said)
-        for name, kinds in said.items():
+        declared, self.columns = self.columns, {}
+        for name, kinds in declared.items():
+            self.columns[name] = [kind if kind and not kind.plain else None for kind in kinds]
+        self._follow(rules, declared)
+        for name, kinds in declared.items():
             mine = self.columns[name]
-            mine[:] = (one or other for one, other in zip(mine, kinds, strict=True))
-        self._follow(rules, said)
+            mine[:] = (kind or other for kind, other in zip(mine, kinds, strict=True))
+        self._follow(rules, declared)
 
-    def _follow(self, rules: Sequence[Rule], said: Mapping[str, Sequence[Kind | None]]) -> None:
+    def _follow(self, rules: Sequence[Rule], declared: Mapping[str, Sequence[Kind | None]]) -> None:
         """Add to the columns what rules say, until none adds anything.
 
         A column of a type that is `said` is of that type.
@@ -103,18 +103,18 @@ class RuleTypes:
             for rule in rules:
                 (head,) = rule.heads
                 known = self._variables(rule)
-                mine, fixed = self.columns[head.relation], said[head.relation]
-                for place, arg in enumerate(head.args[: len(mine)]):
-                    one = fixed[place]
-                    if one is None or one.plain:
-                        mine[place] = _either(mine[place], self._kind(arg, known))
+                mine, fixed = self.columns[head.relation], declared[head.relation]
+                for position, arg in enumerate(head.args[: len(mine)]):
+                    kind = fixed[position]
+                    if kind is None or kind.plain:
+                        mine[position] = _either(mine[position], self._kind(arg, known))
 
     def _of(self, relation: str) -> Sequence[Kind | None]:
         """What the columns of a relation hold."""
         if relation in self.columns:
             return self.columns[relation]
         columns = self.tables[relation].columns
-        return [Kind(one.type, one.nullable, one.type is NULL) for one in columns]
+        return [Kind(column.type, column.nullable, column.type is NULL) for column in columns]
 
     def _variables(self, rule: Rule) -> _Known:
         """What the variables of a rule hold."""
@@ -138,11 +138,12 @@ class RuleTypes:
     def _bind_part(self, part: Formula, known: _Known, inner: _Known) -> None:
         if isinstance(part, Or):
             cases = [dict(known) for _ in part.parts]
-            for case, one in zip(cases, part.parts, strict=True):
-                self._bind_all(one, case, inner)
+            for case, disjunct in zip(cases, part.parts, strict=True):
+                self._bind_all(disjunct, case, inner)
             # What some cases alone bind the rest of the rule binds, too, or nobody else reads.
-            for name in [one for one in cases[0] if all(one in case for case in cases)]:
-                known[name] = reduce(_of_either, (case[name] for case in cases))
+            for name in cases[0]:
+                if all(name in case for case in cases):
+                    known[name] = reduce(_of_either, (case[name] for case in cases))
             return
         if isinstance(part, And):
             self._bind_all(part, known, inner)
@@ -194,12 +195,12 @@ class RuleTypes:
         signature = SIGNATURES.get(term.functor)
         if signature is not None and signature.result in _PLAIN:
             return Kind(_PLAIN[signature.result], plain=True)
-        found = [self._kind(arg, known) for arg in term.args]
-        kinds = [kind for kind in found if kind is not None]
-        sure = [one for one in kinds if not one.is_open]
+        argument_kinds = [self._kind(arg, known) for arg in term.args]
+        kinds = [kind for kind in argument_kinds if kind is not None]
+        sure = [kind for kind in kinds if not kind.is_open]
         if term.functor in ("min", "max"):
-            return next((one for one in sure if not one.plain), next(iter(sure or kinds), None))
-        logical = _logical(term, found)
+            return next((kind for kind in sure if not kind.plain), next(iter(sure or kinds), None))
+        logical = _logical(term, argument_kinds)
         return _computed(next(iter(sure or kinds), None)) if logical is None else logical
 
     def _aggregate(self, term: Aggregate, known: _Known) -> Kind | None:
@@ -209,19 +210,20 @@ class RuleTypes:
             return Kind(DOUBLE, plain=True)
         mine = dict(known)
         self._bind_all(body_of(term), mine, {})
-        found = self._kind(term.target, mine)
-        is_sum = term.op == "sum" and found is not None and found.type.is_decimal
+        kind = self._kind(term.target, mine)
+        is_sum = term.op == "sum" and kind is not None and kind.type.is_decimal
         if term.op in ("min", "max") or is_sum:
-            return found
-        return _computed(found)
+            return kind
+        return _computed(kind)
 
 
-def _logical(term: Call, found: Sequence[Kind | None]) -> Kind | None:
+def _logical(term: Call, argument_kinds: Sequence[Kind | None]) -> Kind | None:
     """What is computed of values of logical types; None where there is no such value."""
-    typed = [one for one in found if one is not None and not one.plain]
-    names = {logical_name(one.type, nullable=False) for one in typed if not one.nullable}
+    typed = [kind for kind in argument_kinds if kind is not None and not kind.plain]
+    names = {logical_name(kind.type, nullable=False) for kind in typed if not kind.nullable}
     for *given, result in signatures(term.functor, filter(logical_type, names)):
-        if len(given) == len(found) and all(map(_may_be, given, term.args, found)):
+        may_be = map(_may_be, given, term.args, argument_kinds)
+        if len(given) == len(argument_kinds) and all(may_be):
             return declared_kind(result)
     return None
 
@@ -259,28 +261,28 @@ def _computed(kind: Kind | None) -> Kind | None:
     return Kind(_PLAIN[kind.type.base], plain=True, is_open=kind.is_open)
 
 
-def _either(one: Kind | None, other: Kind | None) -> Kind | None:
+def _either(left: Kind | None, right: Kind | None) -> Kind | None:
     """What is known of what holds values of both, each of which may not be known yet."""
-    return one or other if one is None or other is None else _of_either(one, other)
+    return left or right if left is None or right is None else _of_either(left, right)
 
 
-def _of_either(one: Kind, other: Kind) -> Kind:
+def _of_either(left: Kind, right: Kind) -> Kind:
     """What is known of what holds values of both; where they do not fit checks say so."""
-    if NULL in (one.type, other.type):
-        return replace(other if one.type is NULL else one, nullable=True)
-    if one.type.base != other.type.base or one.nullable != other.nullable:
-        return other if one.is_open else one
-    shared = _PLAIN[one.type.base]
-    if one.type.code == other.type.code:
-        shared = common_type(one.type, other.type) or one.type
-    plain, is_open = one.plain or other.plain, one.is_open and other.is_open
-    return Kind(shared, one.nullable, plain, is_open)
+    if NULL in (left.type, right.type):
+        return replace(right if left.type is NULL else left, nullable=True)
+    if left.type.base != right.type.base or left.nullable != right.nullable:
+        return right if left.is_open else left
+    shared = _PLAIN[left.type.base]
+    if left.type.code == right.type.code:
+        shared = common_type(left.type, right.type) or left.type
+    plain, is_open = left.plain or right.plain, left.is_open and right.is_open
+    return Kind(shared, left.nullable, plain, is_open)
 
 
-def _both(one: Kind | None, other: Kind) -> Kind:
+def _both(left: Kind | None, right: Kind) -> Kind:
     """What is known of a value that is equal to both."""
-    if one is None:
-        return other
-    if one.plain != other.plain:
-        return other if one.plain else one
-    return _of_either(one, other)
+    if left is None:
+        return right
+    if left.plain != right.plain:
+        return right if left.plain else left
+    return _of_either(left, right)

@@ -49,8 +49,8 @@ from deltafix.sql.types import (
     NULL,
     Column,
     SqlType,
+    as_sql,
     logical_name,
-    told,
     written_type,
 )
 
@@ -64,12 +64,12 @@ def rules_as_relation(
 
     Raises SqlProgrammingError, SqlRefusedError.
     """
-    return _View(builder, node, name, heads).made()
+    return _View(builder, node, name, heads).build()
 
 
-def wrong(statement: Statement, node: Rules, found: Iterable[Diagnostic]) -> SqlError:
+def wrong(statement: Statement, node: Rules, diagnostics: Iterable[Diagnostic]) -> SqlError:
     """What checks of rules say of those of a view, as the error of its statement."""
-    whole, (_, _, left_out) = statement.span(node), _place(statement, node)
+    whole, (_, _, left_out) = statement.span(node), _excerpt(statement, node)
 
     def placed(span: Span | None) -> Span:
         if span is None:
@@ -77,26 +77,29 @@ def wrong(statement: Statement, node: Rules, found: Iterable[Diagnostic]) -> Sql
         start, end = span.start + left_out, span.end + left_out
         return replace(span, start=start, end=end, path=whole.path)
 
-    all_found = [replace(one, span=placed(one.span)) for one in dict.fromkeys(found)]
-    is_refused = all(one.code == SqlRefusedError.code for one in all_found)
+    moved = [
+        replace(diagnostic, span=placed(diagnostic.span))
+        for diagnostic in dict.fromkeys(diagnostics)
+    ]
+    is_refused = all(diagnostic.code == SqlRefusedError.code for diagnostic in moved)
     kind = SqlRefusedError if is_refused else SqlProgrammingError
-    return kind(render_all(all_found, {whole.path: statement.text}), all_found)
+    return kind(render_all(moved, {whole.path: statement.text}), moved)
 
 
-def _place(statement: Statement, node: Rules) -> tuple[str, str, int]:
+def _excerpt(statement: Statement, node: Rules) -> tuple[str, str, int]:
     """The text of rules, what has it in its line and column, and how much longer its text is.
 
     Raises SqlProgrammingError where what is written is not what is meant.
     """
-    said, text = node.this.name, statement.text
+    rules_text, text = node.this.name, statement.text
     end = statement.start + node.meta["end"] + 1
-    start = text.find(said, statement.start + node.meta["start"], end)
+    start = text.find(rules_text, statement.start + node.meta["start"], end)
     if start < 0:
         way_out = 'write $$...$$ around them; texts in rules are in double quotes: "a"'
         raise statement.wrong("rules in quotes with quotes in them", node, way_out)
     lines, column = text.count("\n", 0, start), start - (text.rfind("\n", 0, start) + 1)
     before = "\n" * lines + " " * column
-    return said, before, start - len(before)
+    return rules_text, before, start - len(before)
 
 
 _ORDERED: Final = ("DF164", "DF166")
@@ -111,15 +114,15 @@ class _View:
     node: Rules
     name: str
     heads: Sequence[exp.Expr]
-    found: list[Diagnostic] = field(default_factory=list)
+    diagnostics: list[Diagnostic] = field(default_factory=list)
     columns: dict[str, list[Kind | None]] = field(default_factory=dict)
     """What those of the relations hold that the rules define."""
     as_sets: dict[str, Relation] = field(default_factory=dict)
     """Tables and views with duplicates, without them."""
 
-    def made(self) -> Relation:
+    def build(self) -> Relation:
         """The view."""
-        declared = {one.name: self._declared(one) for one in self.heads}
+        declared = {head.name: self._declared(head) for head in self.heads}
         program = self._read()
         own = self._own(program)
         # Records of other widths are compared field by field: beside what other views need there
@@ -134,13 +137,15 @@ class _View:
         self.columns = kinds = types.columns
         shown = {
             name: [
-                replace(one, type=_attribute_type(kind)) if _is_known(one) else one
-                for one, kind in zip(attributes, kinds[name], strict=True)
+                replace(attribute, type=_attribute_type(kind))
+                if _is_known(attribute)
+                else attribute
+                for attribute, kind in zip(attributes, kinds[name], strict=True)
             ]
             for name, attributes in own.items()
         }
         read = (uses(conjunction((*rule.heads, rule.body))) for rule in rules)
-        reads = {atom.relation for found in read for atom, _ in found} - own.keys()
+        reads = {atom.relation for atoms in read for atom, _ in atoms} - own.keys()
         tables = {name: self.builder.tables[name] for name in sorted(reads)}
         checked = self._check(tables, shown, rules)
         for name, attributes in own.items():
@@ -153,36 +158,36 @@ class _View:
                     message = f"column `{attribute.name}` of `{name}` is `nil` in every rule"
                     self._wrong("DF120", message, self._head_of(rules, name), "leave it out")
         self._require_none()
-        self.builder.used.update(one.renamed or name for name, one in tables.items())
-        made: dict[str, Relation] = {}
+        self.builder.used.update(table.renamed or name for name, table in tables.items())
+        relations: dict[str, Relation] = {}
         wanted = self._wanted(declared, own[self.name])
         for name, attributes in own.items():
             columns = [
-                Column(one.name, kind.type, kind.nullable)
-                for one, kind in zip(attributes, kinds[name], strict=True)
+                Column(attribute.name, kind.type, kind.nullable)
+                for attribute, kind in zip(attributes, kinds[name], strict=True)
                 if kind is not None
             ]
             is_view = name == self.name and wanted is None
             part = name if is_view else f"{self.builder.prefix}{self.builder.between}{name}"
-            made[name] = self._relation(part, columns, is_part=not is_view)
+            relations[name] = self._relation(part, columns, is_part=not is_view)
         for rule in checked:
             (head,) = rule.heads
-            body = self._renamed(rule.body, made, tables, inside=False)
-            args = tuple(self._term(one, made, tables) for one in head.args)
-            heads = (replace(head, relation=made[head.relation].name, args=args),)
+            body = self._renamed(rule.body, relations, tables, inside=False)
+            args = tuple(self._term(arg, relations, tables) for arg in head.args)
+            heads = (replace(head, relation=relations[head.relation].name, args=args),)
             self.builder.rules.append(replace(rule, heads=heads, body=body))
         if wanted is None:
-            return made[self.name]
-        return self._converted(made[self.name], wanted)
+            return relations[self.name]
+        return self._converted(relations[self.name], wanted)
 
     # --- reading -------------------------------------------------------------------------------
 
     def _read(self) -> Program:
         """The program of the text; its places are those of the whole text."""
         statement = self.builder.statement
-        said, before, _ = _place(statement, self.node)
-        analysis = analyse(f"{before}{said}", whole=False)
-        self.found += analysis.errors
+        text, before, _ = _excerpt(statement, self.node)
+        analysis = analyse(f"{before}{text}", whole=False)
+        self.diagnostics += analysis.errors
         program = analysis.program
         for directive in program.directives:
             way_out = "leave it out: what a view reads are tables and views, its rows are its own"
@@ -199,13 +204,15 @@ class _View:
             self._refused(f".lattice {lattice.type}", lattice.span, "write an aggregate")
         for key, value in program.pragmas:
             self._refused(f".pragma {key} {value}", None, "leave it out")
-        for one in program.relations:
-            if one.qualifiers or one.choices or one.joined:
-                what = "a qualifier, a choice or a lattice of a relation"
-                self._refused(what, one.span, f"declare the columns of `{one.name}` only")
-            if one.name in self._others():
-                message = f"`{one.name}` is a table or view: its columns are known"
-                self._wrong("DF111", message, one.span, "leave its .decl out")
+        for relation in program.relations:
+            if relation.qualifiers or relation.choices or relation.joined:
+                message = "a qualifier, a choice or a lattice of a relation"
+                self._refused(
+                    message, relation.span, f"declare the columns of `{relation.name}` only"
+                )
+            if relation.name in self._others():
+                message = f"`{relation.name}` is a table or view: its columns are known"
+                self._wrong("DF111", message, relation.span, "leave its .decl out")
         self._require_none()
         return program
 
@@ -216,10 +223,10 @@ class _View:
     def _own(self, program: Program) -> dict[str, list[Attribute]]:
         """What the rules define, with columns whose types are not known yet where none is said."""
         statement = self.builder.statement
-        declared = {one.name: one for one in program.relations}
+        declared = {relation.name: relation for relation in program.relations}
         own: dict[str, list[Attribute]] = {}
         tables = self._others()
-        own |= {name: [*one.attributes] for name, one in declared.items()}
+        own |= {name: [*relation.attributes] for name, relation in declared.items()}
         for head in (head for rule in program.rules for head in rule.heads):
             if head.relation in tables:
                 message = f"`{head.relation}` is a table or view: rules of {self.name} add no rows"
@@ -231,18 +238,18 @@ class _View:
             message = f"no rule says rows of {self.name!r}"
             raise statement.wrong(message, self.node, f"write {self.name}(x, ...) :- ... in them")
         if self.heads:
-            mine, names = own[self.name], [one.name for one in self.heads]
+            mine, names = own[self.name], [head.name for head in self.heads]
             if len(names) != len(mine):
                 message = f"{len(names)} names for {len(mine)} columns"
                 raise statement.wrong(message, self.heads[0], "give each column one name")
             own[self.name] = [replace(a, name=n) for a, n in zip(mine, names, strict=True)]
         seen: set[str] = set()
-        for one in own[self.name]:
-            if one.name in seen:
-                message = f"two columns are called {one.name!r}"
+        for attribute in own[self.name]:
+            if attribute.name in seen:
+                message = f"two columns are called {attribute.name!r}"
                 way_out = f"name them: CREATE VIEW {self.name} (a, b, ...)"
                 raise statement.wrong(message, self.heads[0] if self.heads else self.node, way_out)
-            seen.add(one.name)
+            seen.add(attribute.name)
         if not own[self.name]:
             raise statement.wrong(f"{self.name} has no columns", self.node, "give it one")
         known = [*own, *self.builder.tables]
@@ -265,9 +272,9 @@ class _View:
     ) -> list[SqlType] | None:
         """The types that the view is declared to have; None where it has those anyway."""
         wanted: list[SqlType] = []
-        found = [kind for kind in self.columns[self.name] if kind is not None]
+        kinds = [kind for kind in self.columns[self.name] if kind is not None]
         for head, attribute, kind in zip(
-            self.heads or [self.node] * len(mine), mine, found, strict=True
+            self.heads or [self.node] * len(mine), mine, kinds, strict=True
         ):
             kind_said = declared.get(attribute.name) or kind.type
             fits = kind_said.base == kind.type.base and not kind_said.is_nested
@@ -278,7 +285,7 @@ class _View:
                 way_out = f"leave {kind_said.name} out, and CAST in a view that reads {self.name}"
                 raise self.builder.statement.wrong(message, head, way_out)
             wanted.append(kind_said)
-        return None if wanted == [kind.type for kind in found] else wanted
+        return None if wanted == [kind.type for kind in kinds] else wanted
 
     def _declared(self, head: exp.Expr) -> SqlType | None:
         """The type that CREATE gives a column."""
@@ -305,30 +312,30 @@ class _View:
         shown = {
             name: tuple(
                 Attribute(f"c{n}", logical_name(column.type, nullable=column.nullable))
-                for n, column in enumerate(one.columns)
+                for n, column in enumerate(table.columns)
             )
-            for name, one in tables.items()
+            for name, table in tables.items()
         }
         relations = (
             *(RelationDecl(name, attributes) for name, attributes in shown.items()),
             *(RelationDecl(name, tuple(attributes)) for name, attributes in own.items()),
         )
         program = Program(relations, tuple(rules))
-        self.found += (
-            replace(one, severity="error") if one.code in _ORDERED else one
-            for one in check(program)
-            if one.severity == "error" or one.code in _ORDERED
+        self.diagnostics += (
+            replace(diagnostic, severity="error") if diagnostic.code in _ORDERED else diagnostic
+            for diagnostic in check(program)
+            if diagnostic.severity == "error" or diagnostic.code in _ORDERED
         )
-        if not self.found:
-            self.found += unstratified(program, dependencies(program), aggregates=True)
+        if not self.diagnostics:
+            self.diagnostics += unstratified(program, dependencies(program), aggregates=True)
         self._require_none()
         schemas = schemas_of(program)
-        made = [_erased(rule, infer(program, schemas, rule)[0].rule) for rule in rules]
-        self.builder.native |= called(made).keys()
-        return made
+        erased = [_erased(rule, infer(program, schemas, rule)[0].rule) for rule in rules]
+        self.builder.native |= called(erased).keys()
+        return erased
 
     def _wrong(self, code: str, message: str, span: Span | None, hint: str) -> None:
-        self.found.append(Diagnostic(code, message, span, hint))
+        self.diagnostics.append(Diagnostic(code, message, span, hint))
 
     def _refused(self, what: str, span: Span | None, way_out: str) -> None:
         self._wrong(
@@ -337,82 +344,90 @@ class _View:
 
     def _require_none(self) -> None:
         """Raises SqlProgrammingError, SqlRefusedError with all that was found wrong."""
-        if not self.found:
+        if not self.diagnostics:
             return
-        raise wrong(self.builder.statement, self.node, self.found)
+        raise wrong(self.builder.statement, self.node, self.diagnostics)
 
     # --- the builder's -------------------------------------------------------------------------
 
     def _relation(self, name: str, columns: Sequence[Column], *, is_part: bool) -> Relation:
         key = tuple(range(len(columns)))
-        made = Relation(name, tuple(columns), (), key, of=self.name if is_part else "")
-        self.builder.relations.append(made)
-        return made
+        relation = Relation(name, tuple(columns), (), key, of=self.name if is_part else "")
+        self.builder.relations.append(relation)
+        return relation
 
     def _renamed(
         self,
         formula: Formula,
-        made: Mapping[str, Relation],
+        relations: Mapping[str, Relation],
         tables: Mapping[str, Relation],
         *,
         inside: bool,
     ) -> Formula:
         """A formula over the engine's relations; `inside` an aggregate rows are told apart."""
         if isinstance(formula, Atom):
-            args = [self._term(one, made, tables) for one in formula.args]
-            there = made.get(formula.relation)
-            if there is None:
-                there = tables[formula.relation]
-                if inside and there.hidden:
-                    there = self._as_set(formula.relation, there)
-                args += [Wildcard()] * len(there.hidden)
-            return replace(formula, relation=there.name, args=tuple(args))
+            args = [self._term(arg, relations, tables) for arg in formula.args]
+            relation = relations.get(formula.relation)
+            if relation is None:
+                relation = tables[formula.relation]
+                if inside and relation.hidden:
+                    relation = self._as_set(formula.relation, relation)
+                args += [Wildcard()] * len(relation.hidden)
+            return replace(formula, relation=relation.name, args=tuple(args))
         if isinstance(formula, Comparison):
-            left = self._term(formula.left, made, tables)
-            return replace(formula, left=left, right=self._term(formula.right, made, tables))
+            left = self._term(formula.left, relations, tables)
+            return replace(formula, left=left, right=self._term(formula.right, relations, tables))
         if isinstance(formula, Not):
-            return replace(formula, body=self._renamed(formula.body, made, tables, inside=inside))
-        parts = (self._renamed(one, made, tables, inside=inside) for one in formula.parts)
+            return replace(
+                formula, body=self._renamed(formula.body, relations, tables, inside=inside)
+            )
+        parts = (self._renamed(part, relations, tables, inside=inside) for part in formula.parts)
         return replace(formula, parts=tuple(parts))
 
     def _term(
-        self, term: Term, made: Mapping[str, Relation], tables: Mapping[str, Relation]
+        self, term: Term, relations: Mapping[str, Relation], tables: Mapping[str, Relation]
     ) -> Term:
         """A term, with the bodies of its aggregates over the engine's relations."""
         if isinstance(term, Call):
-            return replace(term, args=tuple(self._term(one, made, tables) for one in term.args))
+            return replace(
+                term, args=tuple(self._term(arg, relations, tables) for arg in term.args)
+            )
         if isinstance(term, Aggregate):
-            target = None if term.target is None else self._term(term.target, made, tables)
-            body = self._renamed(body_of(term), made, tables, inside=True)
+            target = None if term.target is None else self._term(term.target, relations, tables)
+            body = self._renamed(body_of(term), relations, tables, inside=True)
             return replace(term, target=target, body=body)
         return term
 
-    def _as_set(self, name: str, there: Relation) -> Relation:
+    def _as_set(self, name: str, relation: Relation) -> Relation:
         """The rows of a table or view, each once: an aggregate counts what tells them apart."""
-        found = self.as_sets.get(name)
-        if found is None:
-            found = self.builder.relation(there.columns)
-            atom, operands = self.builder.bind(there)
-            terms = [one.term for one in operands]
-            self.builder.rule(found, terms[: len(there.columns)], [atom])
-            self.as_sets[name] = found
-        return found
+        as_set = self.as_sets.get(name)
+        if as_set is None:
+            as_set = self.builder.relation(relation.columns)
+            atom, operands = self.builder.bind(relation)
+            terms = [operand.term for operand in operands]
+            self.builder.rule(as_set, terms[: len(relation.columns)], [atom])
+            self.as_sets[name] = as_set
+        return as_set
 
     def _converted(self, inner: Relation, wanted: Sequence[SqlType]) -> Relation:
         """The view of what rules computed, as values of the types that it was declared to have."""
-        columns = [replace(one, type=kind) for one, kind in zip(inner.columns, wanted, strict=True)]
-        made = self._relation(self.name, columns, is_part=False)
+        columns = [
+            replace(column, type=kind) for column, kind in zip(inner.columns, wanted, strict=True)
+        ]
+        view = self._relation(self.name, columns, is_part=False)
         atom, operands = self.builder.bind(inner)
         body: list[Formula] = [atom]
         shown = [
-            one if one.type is kind else self.builder.apply(_as(one, kind), [one], body)
-            for one, kind in zip(operands, wanted, strict=True)
+            operand
+            if operand.type is kind
+            else self.builder.apply(_as(operand, kind), [operand], body)
+            for operand, kind in zip(operands, wanted, strict=True)
         ]
-        self.builder.head(made, shown, body)
-        return made
+        self.builder.head(view, shown, body)
+        return view
 
     def _head_of(self, rules: Sequence[Rule], name: str) -> Span | None:
-        return next((one.heads[0].span for one in rules if one.heads[0].relation == name), None)
+        return next((rule.heads[0].span for rule in rules if rule.heads[0].relation == name), None)
 
 
 def _as(operand: Operand, kind: SqlType) -> Scalar:
@@ -426,16 +441,16 @@ def _as(operand: Operand, kind: SqlType) -> Scalar:
         with suppress(ValueError, ArithmeticError):
             value = held if kind.read is None else kind.read(held)
         if value is None or kind.write(value) != held:
-            raise ValueError(f"{told(row[0])} is no {kind.name}")
+            raise ValueError(f"{as_sql(row[0])} is no {kind.name}")
         return value
 
     says = ("held as", operand.type.name, kind.name)
     return Scalar(compute, kind, operand.nullable, says, partial=True)
 
 
-def _is_known(one: Attribute) -> bool:
+def _is_known(attribute: Attribute) -> bool:
     """Whether a column's type is none that only checks know to be wrong."""
-    return one.type == "" or declared_kind(one.type) is not None
+    return attribute.type == "" or declared_kind(attribute.type) is not None
 
 
 def _attribute_type(kind: Kind | None) -> str:
@@ -455,9 +470,9 @@ def _erased(rule: Rule, typed: Rule) -> Rule:
 def _typed(rule: Rule) -> list[Value]:
     """What inference says of a rule's values besides functors: constants, bounds of sums."""
     parts = (rule.heads[0], rule.body)
-    terms = [one for part in parts for term in terms_of(part) for one in subterms(term)]
-    constants = [one.value for one in terms if isinstance(one, Const)]
-    return [*constants, *(one.most for one in terms if isinstance(one, Aggregate))]
+    terms = [subterm for part in parts for term in terms_of(part) for subterm in subterms(term)]
+    constants = [term.value for term in terms if isinstance(term, Const)]
+    return [*constants, *(term.most for term in terms if isinstance(term, Aggregate))]
 
 
 def _untyped_nil(leaf: Leaf) -> Term:
@@ -473,9 +488,9 @@ def _untyped_record(term: Call | Aggregate) -> Term:
 
 def _names(head: Atom, dialect: str) -> Iterable[str]:
     """What columns are called where nobody says: as the variables of the first rule."""
-    found: list[str] = []
-    for place, arg in enumerate(head.args):
+    names: list[str] = []
+    for position, arg in enumerate(head.args):
         inner = opened(arg) or arg
-        name = normal_name(inner.name, dialect) if isinstance(inner, Var) else f"c{place}"
-        found.append(f"c{place}" if name in found else name)
-    return found
+        name = normal_name(inner.name, dialect) if isinstance(inner, Var) else f"c{position}"
+        names.append(f"c{position}" if name in names else name)
+    return names

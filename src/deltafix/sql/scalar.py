@@ -75,12 +75,12 @@ def over(statement: Statement, *tables: tuple[str, Sequence[Column]]) -> Scalars
 
     A name without a table is never a column of `excluded`, the row that was to be inserted.
     """
-    places: dict[str, dict[str, Scalar]] = {}
+    leaves: dict[str, dict[str, Scalar]] = {}
     width = 0
     for table, columns in tables:
-        places[table] = {
-            one.name: Scalar(itemgetter(place), one.type, one.nullable)
-            for place, one in enumerate(columns, width)
+        leaves[table] = {
+            column.name: Scalar(itemgetter(position), column.type, column.nullable)
+            for position, column in enumerate(columns, width)
         }
         width += len(columns)
 
@@ -88,17 +88,17 @@ def over(statement: Statement, *tables: tuple[str, Sequence[Column]]) -> Scalars
         if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
             return None
         table, name = node.table, node.name
-        meant = [one for one in places if one == table or not (table or one == EXCLUDED)]
+        meant = [alias for alias in leaves if alias == table or not (table or alias == EXCLUDED)]
         if not meant:
-            raise statement.unknown("table", table, list(places), node)
-        found = {one: places[one][name] for one in meant if name in places[one]}
-        if not found:
-            known = [column for one in meant for column in places[one]]
+            raise statement.unknown("table", table, list(leaves), node)
+        candidates = {alias: leaves[alias][name] for alias in meant if name in leaves[alias]}
+        if not candidates:
+            known = [column for alias in meant for column in leaves[alias]]
             raise statement.unknown("column", name, known, node)
-        if len(found) > 1:
-            message = f"column {name!r} is in {' and in '.join(found)}"
-            raise statement.wrong(message, node, f"write {next(iter(found))}.{name}")
-        return next(iter(found.values()))
+        if len(candidates) > 1:
+            message = f"column {name!r} is in {' and in '.join(candidates)}"
+            raise statement.wrong(message, node, f"write {next(iter(candidates))}.{name}")
+        return next(iter(candidates.values()))
 
     return Scalars(statement, leaf)
 
@@ -143,15 +143,15 @@ class Scalars:
             if not isinstance(chain[-1], _CHAINED) or self.leaf(chain[-1]) is not None:
                 break
             chain.append(chain[-1].this)
-        for one in reversed(chain):
-            if id(one) not in self._known:
-                self._known[id(one)] = one, self._compiled(one)  # the node keeps its id
+        for part in reversed(chain):
+            if id(part) not in self._known:
+                self._known[id(part)] = part, self._compiled(part)  # the node keeps its id
         return self._known[id(node)][1]
 
     def _compiled(self, node: exp.Expr) -> Scalar:
-        found = self.leaf(node) or constant(node)
-        if found is not None:
-            return found if found.type is not BEYOND else self.narrowed(found, node)
+        scalar = self.leaf(node) or constant(node)
+        if scalar is not None:
+            return scalar if scalar.type is not BEYOND else self.narrowed(scalar, node)
         kind: Any = type(node)  # hashable, which mypy does not see of a class of classes
         method = _method(kind)
         if method is not None:
@@ -167,14 +167,14 @@ class Scalars:
                 raise self.statement.wrong(message, node, f"write {node.name}(value)")
             node = _OF_ONE[node.name.upper()](this=node.expressions[0])
         if isinstance(node, exp.Anonymous) and node.name.upper() in _ELEMENTS and node.expressions:
-            array, *places = node.expressions
-            return nested.at(self, exp.Bracket(this=array, expressions=places, offset=1))
+            array, *indexes = node.expressions
+            return nested.at(self, exp.Bracket(this=array, expressions=indexes, offset=1))
         if isinstance(node, exp.Anonymous) and node.name.upper() == "DATE_PART":
             return moments.part_named(self, node)
         if json_paths.named(node, self.statement.dialect):
             return json_paths.extracted(self, node)
         if isinstance(node, exp.Anonymous) and node.name.upper() == "MAKE_DATE":
-            return moments.made(self, node)
+            return moments.make_date(self, node)
         if isinstance(node, exp.Anonymous) and node.name.upper() == "TRY_STRPTIME":
             return formats.read(self, node)
         if isinstance(node, exp.Anonymous) and node.name.upper() == "EPOCH_US":
@@ -235,15 +235,15 @@ class Scalars:
 
     def exactly(self, node: exp.Expr) -> Scalar:
         """An expression that is compared or cast: a number of any digits, too."""
-        found = constant(node)
-        if found is None or found.type is not BEYOND:
+        scalar = constant(node)
+        if scalar is None or scalar.type is not BEYOND:
             return self.compile(node)
-        value = Decimal(found.compute(()))
+        value = Decimal(scalar.compute(()))
         return Scalar(lambda _: value, BEYOND, nullable=False)
 
-    def narrowed(self, found: Scalar, node: exp.Expr) -> Scalar:
+    def narrowed(self, scalar: Scalar, node: exp.Expr) -> Scalar:
         """A number of more digits than any type has as a value: a fraction is a DOUBLE."""
-        value = Decimal(found.compute(()))
+        value = Decimal(scalar.compute(()))
         if value.as_tuple().exponent == 0:
             way_out = f"it has {MOST_DIGITS} digits at most; as a DOUBLE it is {float(value)!r}"
             raise self.statement.data(f"{value:f} is no DECIMAL", node, way_out)
@@ -276,7 +276,7 @@ class Scalars:
             raise self.statement.wrong(message, node, f"write {function.usage}")
         nullable = any(value.nullable for value in values)
         body = partial(function.compute, kind) if function.of_type else function.compute
-        fixed = [constant(one) is not None for one in args[1:]]
+        fixed = [constant(arg) is not None for arg in args[1:]]
         if (
             function.strict
             and function.fixed
@@ -294,8 +294,8 @@ class Scalars:
             parts = [value.compute for value in values]
 
             def compute(row: Any) -> Any:
-                asked = (part(row) for part in parts)
-                return body(asked) if function.lazy else body(*asked)
+                arguments = (part(row) for part in parts)
+                return body(arguments) if function.lazy else body(*arguments)
 
             nullable = function.nullable([value.nullable for value in values])
         return self.checked(compute, kind, nullable)
@@ -332,7 +332,7 @@ class Scalars:
         kind = scalar.type
         is_plain = kind.is_numeric or kind in (DATE, TIMESTAMP)
         is_plain |= kind is BOOLEAN
-        if not is_plain or not any(one.type is TEXT for one in beside):
+        if not is_plain or not any(other.type is TEXT for other in beside):
             return scalar
         convert = cast(kind, TEXT, dialect=self.statement.dialect)
         assert convert is not None  # noqa: S101  all of these have a text
@@ -460,8 +460,8 @@ class Scalars:
             same = isinstance(node, exp.NullSafeEQ)
 
             def distinct(row: Any) -> bool:
-                one, two = left.compute(row), right.compute(row)
-                equal = one is two if one is None or two is None else order(one) == order(two)
+                a, b = left.compute(row), right.compute(row)
+                equal = a is b if a is None or b is None else order(a) == order(b)
                 return equal is same
 
             return Scalar(distinct, BOOLEAN, nullable=False)
@@ -469,14 +469,14 @@ class Scalars:
         return Scalar(compute, BOOLEAN, left.nullable or right.nullable)
 
     def pair(
-        self, node: exp.Expr, one: exp.Expr, two: exp.Expr
+        self, node: exp.Expr, first: exp.Expr, second: exp.Expr
     ) -> tuple[Scalar, Scalar, Callable[[Any], Any]]:
         """Two sides that are compared, and what makes their values comparable."""
-        left, right = self.exactly(one), self.exactly(two)
+        left, right = self.exactly(first), self.exactly(second)
         if left.type is not right.type:
-            typed_one, typed_two = typed(one, right.type), typed(two, left.type)
-            left = left if typed_one is one else self.compile(typed_one)
-            right = right if typed_two is two else self.compile(typed_two)
+            typed_first, typed_second = typed(first, right.type), typed(second, left.type)
+            left = left if typed_first is first else self.compile(typed_first)
+            right = right if typed_second is second else self.compile(typed_second)
         kind = common_type(left.type, right.type)
         if kind is None:
             raise self.mismatch(node, left, right, "two sides of one type")
@@ -495,26 +495,26 @@ class Scalars:
 
     def truth(self, node: exp.Expr, inner: exp.Expr) -> Scalar:
         """An operand that is a truth value."""
-        found = self.compile(inner)
-        if found.type not in (BOOLEAN, NULL):
-            message = f"{functions.written(node)} of {found.type.name}"
+        value = self.compile(inner)
+        if value.type not in (BOOLEAN, NULL):
+            message = f"{functions.written(node)} of {value.type.name}"
             raise self.statement.wrong(message, inner, "it takes BOOLEAN: compare with something")
-        return found
+        return value
 
     def both(self, node: exp.And | exp.Or) -> Scalar:
         """AND, OR: a chain of them at once, which may be long."""
-        sides = [self.truth(node, one) for one in asked(node)]
+        sides = [self.truth(node, side) for side in asked(node)]
         tests, decisive = [side.compute for side in sides], isinstance(node, exp.Or)
 
         def compute(row: Any) -> Any:
-            found: bool | None = not decisive
+            answer: bool | None = not decisive
             for test in tests:
                 value = test(row)
                 if value is decisive:
                     return decisive
                 if value is None:
-                    found = None
-            return found
+                    answer = None
+            return answer
 
         return Scalar(compute, BOOLEAN, any(side.nullable for side in sides))
 
@@ -546,8 +546,8 @@ class Scalars:
         """`x IN (a, b, c)`."""
         if not node.args.get("expressions"):
             raise self.statement.refused("this IN", node, "write IN (a, b) or IN (SELECT ...)")
-        tests = [exp.EQ(this=node.this, expression=one) for one in node.expressions]
-        if all(constant(one) is not None for one in node.expressions):
+        tests = [exp.EQ(this=node.this, expression=element) for element in node.expressions]
+        if all(constant(element) is not None for element in node.expressions):
             pairs = [self.pair(test, test.this, test.expression) for test in tests]
             kinds = {left.type for left, _, _ in pairs}
             if len(kinds) == 1 and all(kind == TEXT or kind.is_integer for kind in kinds):
@@ -556,13 +556,13 @@ class Scalars:
         parts = [self.comparison(test) for test in tests]
 
         def compute(row: Any) -> bool | None:
-            found: bool | None = False
+            answer: bool | None = False
             for part in parts:  # what stands behind one that is equal is not asked for
-                one = part.compute(row)
-                if one is True:
+                equal = part.compute(row)
+                if equal is True:
                     return True
-                found = None if one is None else found
-            return found
+                answer = None if equal is None else answer
+            return answer
 
         return Scalar(compute, BOOLEAN, any(part.nullable for part in parts))
 
@@ -579,13 +579,13 @@ class Scalars:
             raise self.statement.wrong(message, node, way_out)
         if inner.type == kind:
             return inner
-        found = self.checked(strict(convert, inner.compute), kind, inner.nullable)
+        value = self.checked(strict(convert, inner.compute), kind, inner.nullable)
         if not tries:
-            return found
+            return value
 
         def attempt(row: Any) -> Any:
             try:
-                return found.compute(row)
+                return value.compute(row)
             except (ValueError, ArithmeticError):
                 return None
 
@@ -595,8 +595,8 @@ class Scalars:
         """CASE, IF(condition, then, else), and Spark's NVL2(x, there, missing)."""
         if isinstance(node, exp.Nvl2):
             known = exp.Not(this=exp.Is(this=node.this, expression=exp.Null()))
-            one = exp.If(this=known, true=node.args["true"])
-            return self.cases(node, [one], node.args.get("false"), None)
+            branch = exp.If(this=known, true=node.args["true"])
+            return self.cases(node, [branch], node.args.get("false"), None)
         if isinstance(node, exp.If):
             return self.cases(node, [node], node.args.get("false"), None)
         return self.cases(node, node.args["ifs"], node.args.get("default"), node.args.get("this"))
@@ -610,10 +610,12 @@ class Scalars:
     ) -> Scalar:
         """The first branch whose condition is true."""
         tests = []
-        for one in ifs:
-            whole = one.this if subject is None else exp.EQ(this=subject, expression=one.this)
-            tests.append(self.truth(node, whole))
-        values = [self.compile(one.args["true"]) for one in ifs]
+        for branch in ifs:
+            condition = (
+                branch.this if subject is None else exp.EQ(this=subject, expression=branch.this)
+            )
+            tests.append(self.truth(node, condition))
+        values = [self.compile(branch.args["true"]) for branch in ifs]
         values.append(literal(None) if default is None else self.compile(default))
         kind = self.one_type(node, values)
         values = [self.converted(value, kind) for value in values]
@@ -633,10 +635,10 @@ class Scalars:
         if node.expression is None:
             raise self.statement.wrong("NULLIF of one value", node, "write NULLIF(a, b)")
         same, value = self.compile(exp.EQ(this=node.this, expression=node.expression)), node.this
-        found = self.compile(value)
+        scalar = self.compile(value)
         return Scalar(
-            lambda row: None if same.compute(row) is True else found.compute(row),
-            found.type,
+            lambda row: None if same.compute(row) is True else scalar.compute(row),
+            scalar.type,
             nullable=True,
         )
 
@@ -694,7 +696,7 @@ _NODES: Final[dict[Any, Callable[[Scalars, Any], Scalar]]] = {
     exp.TsOrDsToDate: formats.day,
     exp.DateDiff: moments.difference,
     (exp.LastDay, exp.Dayname, exp.Monthname): moments.of_day,
-    exp.DateFromParts: moments.made,
+    exp.DateFromParts: moments.make_date,
     exp.DateAdd: moments.later,
     (exp.TimestampTrunc, exp.DateTrunc): moments.truncated,
     exp.Array: nested.array,
@@ -727,23 +729,23 @@ def _fitting(
     if kind.is_wide:
         way_out = "CAST(... AS ...) one side, to fewer digits behind the point, or to DOUBLE"
 
-    def found(left: Any, right: Any) -> Decimal:
+    def fitted(left: Any, right: Any) -> Decimal:
         value = DECIMALS.quantize(operate(left, right), unit)
         if not fits(value, kind):
             whole = f"{left} {sign} {right} is {value}"
             raise OverflowError(f"{whole}, which is no {kind.name}: {way_out}")
         return value or abs(value)  # one zero
 
-    return found
+    return fitted
 
 
-def _among(one: Scalar, others: Sequence[Scalar]) -> Scalar:
+def _among(subject: Scalar, others: Sequence[Scalar]) -> Scalar:
     """Whether a text or a whole number is among constants: its value is computed once."""
     values = {other.compute(()) for other in others}
     missing = None if None in values else False
 
     def compute(row: Any) -> bool | None:
-        value = one.compute(row)
+        value = subject.compute(row)
         return None if value is None else True if value in values else missing
 
-    return Scalar(compute, BOOLEAN, one.nullable or missing is None)
+    return Scalar(compute, BOOLEAN, subject.nullable or missing is None)

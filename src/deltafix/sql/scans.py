@@ -57,8 +57,8 @@ class Test:
             return truth(self.scalars, self.node, columns)
         except ByValueError:
             read = _read(self.scalars, self.node, columns)
-            values, places = columns.by_value(read, self.compute)
-            fits: Mask = np.array([value is True for value in values], np.bool_)[places]
+            values, indexes = columns.by_value(read, self.compute)
+            fits: Mask = np.array([value is True for value in values], np.bool_)[indexes]
             return fits
 
 
@@ -76,36 +76,36 @@ class Columns:
     @classmethod
     def of(cls, rows: CodedRows, shape: Sequence[Column]) -> Columns:
         """The first columns of some rows."""
-        return cls(shape, [rows.codes[:, place] for place in range(len(shape))], rows.tables)
+        return cls(shape, [rows.codes[:, position] for position in range(len(shape))], rows.tables)
 
     def __len__(self) -> int:
         return len(self.codes[0])
 
     def where(self, chosen: Mask | Ints) -> Columns:
         """Of the rows under a mask, or at some places."""
-        return Columns(self.shape, [one[chosen] for one in self.codes], self.tables)
+        return Columns(self.shape, [codes[chosen] for codes in self.codes], self.tables)
 
-    def null(self, place: int) -> Mask | None:
+    def null(self, position: int) -> Mask | None:
         """Which values of a column are NULL; None where it has none."""
-        if not self.shape[place].nullable:
+        if not self.shape[position].nullable:
             return None
-        found = self.codes[place] == NIL
-        return found if found.any() else None
+        is_null = self.codes[position] == NIL
+        return is_null if is_null.any() else None
 
-    def numbers(self, place: int) -> Numbers:
+    def numbers(self, position: int) -> Numbers:
         """A column of numbers, 0 where it is NULL. Raises ByValueError for any other."""
-        kind = self.shape[place].type
+        kind = self.shape[position].type
         if kind.base == "symbol":
             raise ByValueError
-        null, codes = self.null(place), self.codes[place]
+        null, codes = self.null(position), self.codes[position]
         values = self.tables.decode_numbers(kind.base, codes if null is None else codes * ~null)
         return Numbers(kind, values, null)
 
-    def values(self, place: int) -> tuple[list[SqlValue], Words]:
+    def values(self, position: int) -> tuple[list[SqlValue], Words]:
         """The values of a column that occur, and where among them each row has its own."""
-        column, (used, places) = self.shape[place], occurring(self.codes[place])
+        column, (used, indexes) = self.shape[position], occurring(self.codes[position])
         kind = _OPTIONAL[column.type.base] if column.nullable else column.type.base
-        return [decode(one, column) for one in self.tables.decode(kind, used)], places
+        return [decode(value, column) for value in self.tables.decode(kind, used)], indexes
 
     def by_value(self, read: Sequence[int], compute: Compute) -> tuple[list[Any], Ints]:
         """What a function is of the lists of values that occur in some columns, and as `values`.
@@ -113,24 +113,24 @@ class Columns:
         Raises what it raises, of one of the rows. O(rows); a call for each list.
         """
         row: list[SqlValue] = [None] * len(self.shape)
-        columns = [self.values(place) for place in read]
+        columns = [self.values(position) for position in read]
         if not columns:
             return [compute(row)], np.zeros(len(self), np.int64)
         keys = columns[0][1].astype(np.int64)
         firsts = np.arange(len(columns[0][0]))
         if len(columns) > 1:
-            stacked = np.stack([places for _, places in columns], axis=1).astype(np.int32)
+            stacked = np.stack([indexes for _, indexes in columns], axis=1).astype(np.int32)
             (keys,) = numbered(stacked)
             _, firsts, keys = np.unique(keys, return_index=True, return_inverse=True)
             picked = stacked[firsts].T.tolist()
         else:
             picked = [firsts.tolist()]
-        found = []
-        for places in zip(*picked, strict=True):
-            for place, (values, _), one in zip(read, columns, places, strict=True):
-                row[place] = values[one]
-            found.append(compute(row))
-        return found, keys.reshape(len(self))
+        computed = []
+        for indexes in zip(*picked, strict=True):
+            for position, (values, _), index in zip(read, columns, indexes, strict=True):
+                row[position] = values[index]
+            computed.append(compute(row))
+        return computed, keys.reshape(len(self))
 
 
 def passing(rows: CodedRows, shape: Sequence[Column], tests: Sequence[Test]) -> CodedRows:
@@ -166,46 +166,46 @@ def assign(scalars: Scalars, node: exp.Expr, column: Column, columns: Columns) -
     except ByValueError:
         pass
     try:
-        values, places = columns.by_value(_read(scalars, node, columns), scalar.compute)
+        values, indexes = columns.by_value(_read(scalars, node, columns), scalar.compute)
     except (ValueError, ArithmeticError):
         raise ByValueError from None
-    return stored(values, column, columns.tables)[places]
+    return stored(values, column, columns.tables)[indexes]
 
 
-def moved(columns: Columns, place: int, column: Column) -> Words:
+def moved(columns: Columns, position: int, column: Column) -> Words:
     """The codes of one of some columns as those of another one. Raises ByValueError as `assign`."""
-    given, codes = columns.shape[place], columns.codes[place]
+    given, codes = columns.shape[position], columns.codes[position]
     if given.type.code == column.type.code and _has_room(column, given):
-        if given.nullable and not column.nullable and columns.null(place) is not None:
+        if given.nullable and not column.nullable and columns.null(position) is not None:
             raise ByValueError
         return codes
     try:
         if column.type.base != "symbol":
-            return _as_codes(columns.numbers(place), column, columns)
+            return _as_codes(columns.numbers(position), column, columns)
     except ByValueError:
         pass
-    values, places = columns.values(place)
-    return stored(values, column, columns.tables)[places]
+    values, indexes = columns.values(position)
+    return stored(values, column, columns.tables)[indexes]
 
 
 def stored(values: Sequence[SqlValue], column: Column, tables: Codes) -> Words:
     """The codes of values of SQL for a column. Raises ByValueError where one is none of its."""
     bare, codes = [], np.full(len(values), NIL, np.int32)
-    there = np.fromiter((value is not None for value in values), np.bool_, len(values))
-    if not (column.nullable or there.all()):
+    present = np.fromiter((value is not None for value in values), np.bool_, len(values))
+    if not (column.nullable or present.all()):
         raise ByValueError
     write = column.type.write
     for value in values:
         if value is None:
             continue
-        found = write(value)
+        written = write(value)
         try:
-            bare.append(write(assigned(value, column.type)) if found is None else found)
+            bare.append(write(assigned(value, column.type)) if written is None else written)
         except (ValueError, ArithmeticError):
             raise ByValueError from None
         if bare[-1] is None:
             raise ByValueError
-    codes[there] = tables.encode(column.type.base, bare)
+    codes[present] = tables.encode(column.type.base, bare)
     return codes
 
 
@@ -217,39 +217,41 @@ def _has_room(column: Column, given: Column) -> bool:
     )
 
 
-def _as_codes(one: Numbers, column: Column, columns: Columns) -> Words:
+def _as_codes(numbers: Numbers, column: Column, columns: Columns) -> Words:
     """Numbers as the codes of a column. Raises ByValueError where one is none of its."""
-    if one.null is not None and not column.nullable:
+    if numbers.null is not None and not column.nullable:
         raise ByValueError
     kind = column.type
-    values = np.atleast_1d(np.asarray(as_kind(one, kind).values))
+    values = np.atleast_1d(np.asarray(as_kind(numbers, kind).values))
     dtype = np.float64 if kind is DOUBLE else np.int64
     codes = columns.tables.encode_numbers(kind.base, values.astype(dtype))
     codes = np.broadcast_to(codes, len(columns))
-    return codes if one.null is None else np.where(one.null, np.int32(NIL), codes)
+    return codes if numbers.null is None else np.where(numbers.null, np.int32(NIL), codes)
 
 
 def _read(scalars: Scalars, node: exp.Expr, columns: Columns) -> list[int]:
     """The places of the columns that an expression reads, ascending."""
-    leaves = [scalars.leaf(one) for one in node.find_all(exp.Column)]
+    leaves = [scalars.leaf(column) for column in node.find_all(exp.Column)]
     every = range(len(columns.shape))
     return sorted({leaf.compute(every) for leaf in leaves if leaf is not None})
 
 
-def shown(rows: CodedRows, shape: Sequence[Column], places: Sequence[int]) -> OrderedRows[SqlValue]:
+def shown(
+    rows: CodedRows, shape: Sequence[Column], positions: Sequence[int]
+) -> OrderedRows[SqlValue]:
     """Columns of rows of the engine as rows of SQL, in their order."""
     columns = Columns.of(rows, shape)
-    ranked = {place: _ranked(*columns.values(place)) for place in dict.fromkeys(places)}
-    chosen = [ranked[place] for place in places]
+    ranked = {position: _ranked(*columns.values(position)) for position in dict.fromkeys(positions)}
+    chosen = [ranked[position] for position in positions]
     return ordered([values for values, _ in chosen], [own for _, own in chosen], len(rows))
 
 
-def _ranked(values: list[SqlValue], places: Words) -> tuple[list[SqlValue], Words]:
+def _ranked(values: list[SqlValue], indexes: Words) -> tuple[list[SqlValue], Words]:
     """Values that occur, ascending, and where among them each row has its own."""
     order = sorted(range(len(values)), key=_key(values))
     ranks = np.zeros(len(values), dtype=np.int32)
     ranks[order] = np.arange(len(order), dtype=np.int32)
-    return [values[number] for number in order], ranks[places]
+    return [values[number] for number in order], ranks[indexes]
 
 
 def _key(values: list[SqlValue]) -> Callable[[int], Any]:
@@ -258,11 +260,13 @@ def _key(values: list[SqlValue]) -> Callable[[int], Any]:
     return values.__getitem__ if plain else lambda number: logical_order((values[number],))
 
 
-def sorted_by(table: OrderedRows[SqlValue], place: int, node: exp.Ordered) -> OrderedRows[SqlValue]:
+def sorted_by(
+    table: OrderedRows[SqlValue], position: int, node: exp.Ordered
+) -> OrderedRows[SqlValue]:
     """Rows of SQL by one of their columns; what is equal there stays as it was."""
-    ranks = table.places[place].astype(np.int64)
+    ranks = table.places[position].astype(np.int64)
     keys = -ranks if node.args.get("desc") else ranks
-    values = table.values[place]
+    values = table.values[position]
     if values and values[-1] is None:  # NULL is last in `logical_order`
         first = node.args.get("nulls_first")
         keys[ranks == len(values) - 1] = -len(values) if first else len(values)

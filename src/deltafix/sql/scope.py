@@ -20,9 +20,9 @@ OUTER: Final = "~outer"
 """The name of the source that has what a query that stands alone reads of the query around it."""
 
 
-def outer_column(place: int) -> exp.Column:
+def outer_column(position: int) -> exp.Column:
     """A column of that source."""
-    return exp.column(f"{OUTER}{place}", OUTER)
+    return exp.column(f"{OUTER}{position}", OUTER)
 
 
 def shown_as(
@@ -35,12 +35,12 @@ def shown_as(
     if len(names) > len(columns):
         message = f"{len(names)} names for {len(columns)} columns"
         raise statement.wrong(message, node, "give each column one name")
-    found = [*names, *columns[len(names) :]]
-    for place, one in enumerate(found):
-        if one in found[:place]:
-            message = f"two columns are called {one!r}"
+    named = [*names, *columns[len(names) :]]
+    for position, name in enumerate(named):
+        if name in named[:position]:
+            message = f"two columns are called {name!r}"
             raise statement.wrong(message, node, "give all columns names behind the alias")
-    return found
+    return named
 
 
 class CorrelatedError(Exception):
@@ -99,24 +99,24 @@ class Scope:
         """The scope of a side of a set operation, which sees what that sees."""
         if not self.domain:
             return self.inner(alone=True)
-        found = Scope(self.statement, self.ctes, self.around, alone=True, domain=self.domain)
-        found.domain_rows = self.domain_rows
-        return found
+        scope = Scope(self.statement, self.ctes, self.around, alone=True, domain=self.domain)
+        scope.domain_rows = self.domain_rows
+        return scope
 
-    def merge(self, found: Mapping[str, Operand], alias: str) -> None:
+    def merge(self, merged: Mapping[str, Operand], alias: str) -> None:
         """Note what the USING of a join with a table, which is there already, makes one."""
-        for name in found:
+        for name in merged:
             left = (s.alias for s in self.sources if name in s.columns)
             self.covers[name] = self.covers.get(name, frozenset(left)) | {alias}
-        rest = {name: one for name, one in self.merged.items() if name not in found}
-        self.merged = {**found, **rest}
+        rest = {name: operand for name, operand in self.merged.items() if name not in merged}
+        self.merged = {**merged, **rest}
 
     def column(self, node: exp.Column) -> Operand:
         """The operand of a column. Raises SqlProgrammingError, CorrelatedError."""
-        found = self.here(node)
-        if found is not None:
+        operand = self.here(node)
+        if operand is not None:
             if self.known is None:
-                return found
+                return operand
             grouped = self.known.get(self.qualified(node))
             if grouped is None:
                 aggregate = node.find_ancestor(exp.AggFunc, exp.Select)
@@ -147,20 +147,20 @@ class Scope:
             around = around.around
         if around is None or node.table or self.statement.dialect != "duckdb":
             return None
-        found = around.given[node.name]
-        if not isinstance(found, exp.Column) or around.known is not None:
+        meaning = around.given[node.name]
+        if not isinstance(meaning, exp.Column) or around.known is not None:
             return None
-        column = around.qualified(found)
-        if not isinstance(column, exp.Column) or any(one.here(column) for one in inside):
+        column = around.qualified(meaning)
+        if not isinstance(column, exp.Column) or any(scope.here(column) for scope in inside):
             return None
         return column if around.here(column) is not None else None
 
     def of_domain(self, node: exp.Column, around: Scope) -> exp.Column:
         """The column of the domain that an outer one is. Raises CorrelatedError if it is none."""
-        found = around.column(node) if self.domain else None
-        if found not in self.domain:
+        operand = around.column(node) if self.domain else None
+        if operand not in self.domain:
             raise CorrelatedError(node)
-        return outer_column(self.domain.index(found))
+        return outer_column(self.domain.index(operand))
 
     def outer(self) -> tuple[Operand, ...]:
         """The columns of the domain as they are now."""
@@ -168,7 +168,7 @@ class Scope:
 
     def outer_columns(self) -> list[exp.Column]:
         """The columns of the domain."""
-        return [outer_column(place) for place in range(len(self.domain))]
+        return [outer_column(position) for position in range(len(self.domain))]
 
     def grouped_field(self, node: exp.Dot) -> Operand | None:
         """A field of a column of a query around that is grouped by it; None for any other."""
@@ -176,12 +176,12 @@ class Scope:
         if column is None or self.here(column) is not None or self.around is None:
             return None
         known = self.around.known or {}
-        found = known.get(self.around.qualified(node)) or self.around.grouped_field(node)
-        if found is not None:
+        operand = known.get(self.around.qualified(node)) or self.around.grouped_field(node)
+        if operand is not None:
             if self.alone:
                 raise CorrelatedError(column)
             self.outer_used = True
-        return found
+        return operand
 
     def sees(self, node: exp.Column) -> bool:
         """Whether the name means something here or further out."""
@@ -194,8 +194,8 @@ class Scope:
             return self.merged[name]
         sources = [s for s in self.sources if table in ("", s.alias) and name in s.columns]
         if len(sources) > 1:
-            there = " or ".join(f"{source.alias}.{name}" for source in sources)
-            raise self.statement.wrong(f"column {name!r} is ambiguous", node, f"write {there}")
+            choices = " or ".join(f"{source.alias}.{name}" for source in sources)
+            raise self.statement.wrong(f"column {name!r} is ambiguous", node, f"write {choices}")
         return sources[0].columns[name] if sources else None
 
     def meant(self, node: exp.Expr, shown: Sequence[exp.Expr]) -> exp.Expr:
@@ -203,7 +203,8 @@ class Scope:
         if not isinstance(node, exp.Column) or node.table or self.here(node) is not None:
             return node
         return next(
-            (one.unalias() for one in reversed(shown) if one.alias and one.alias == node.name), node
+            (item.unalias() for item in reversed(shown) if item.alias and item.alias == node.name),
+            node,
         )
 
     def qualified(self, node: exp.Expr) -> exp.Expr:
@@ -230,12 +231,12 @@ class Scope:
 
     def tables_of(self, node: exp.Expr) -> set[str]:
         """The names of the tables whose columns an expression reads."""
-        return {self.qualified(one).text("table") for one in node.find_all(exp.Column)}
+        return {self.qualified(column).text("table") for column in node.find_all(exp.Column)}
 
     def is_between(self, left: exp.Expr, right: exp.Expr) -> bool:
         """Whether two expressions read columns, of no table both."""
-        one, two = self.tables_of(left), self.tables_of(right)
-        return bool(one and two) and one.isdisjoint(two)
+        left_tables, right_tables = self.tables_of(left), self.tables_of(right)
+        return bool(left_tables and right_tables) and left_tables.isdisjoint(right_tables)
 
     def aggregated_around(self, node: exp.Expr) -> Exception:
         """The error for an aggregate in a subquery over columns of the query around it."""

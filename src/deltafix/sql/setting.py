@@ -23,24 +23,24 @@ if TYPE_CHECKING:
     from deltafix.engine.coded import CodedRows
     from deltafix.sql.connection import Connection
 
-__all__ = ["computed", "set_places", "sound", "to_insert", "where_of"]
+__all__ = ["computed", "set_positions", "sound", "to_insert", "where_of"]
 
 
-def set_places(
+def set_positions(
     statement: Statement, node: exp.Expr, table: str, columns: Sequence[Column]
 ) -> Iterator[int]:
     """The columns of a table that SET names."""
     names = [column.name for column in columns]
     seen = set()
-    for one in node.expressions:
-        name = one.this.name
-        if not isinstance(one.this, exp.Column) or one.this.table not in ("", table):
+    for assignment in node.expressions:
+        name = assignment.this.name
+        if not isinstance(assignment.this, exp.Column) or assignment.this.table not in ("", table):
             way_out = "set the whole column, and write out the parts that stay"
-            raise statement.refused("SET of a part of a column", one.this, way_out)
+            raise statement.refused("SET of a part of a column", assignment.this, way_out)
         if name not in names:
-            raise statement.unknown("column", name, names, one.this)
+            raise statement.unknown("column", name, names, assignment.this)
         if name in seen:
-            raise statement.wrong(f"column {name!r} is set twice", one.this, "set it once")
+            raise statement.wrong(f"column {name!r} is set twice", assignment.this, "set it once")
         seen.add(name)
         yield names.index(name)
 
@@ -65,7 +65,9 @@ def sound(edit: CodedEdit) -> CodedEdit | None:
     """The edit, if no row that it adds breaks a CHECK, or is to be asked about by itself."""
     columns = edit.table.relation.columns
     try:
-        broken = any(len(passing(edit.added, columns, [one.broken])) for one in edit.table.checks)
+        broken = any(
+            len(passing(edit.added, columns, [check.broken])) for check in edit.table.checks
+        )
     except (ValueError, ArithmeticError):
         return None
     return None if broken else edit
@@ -82,10 +84,10 @@ def to_insert(
     codes = np.empty((len(given), len(relation.all_columns)), np.int32)
     try:
         for at, cell in enumerate(table.cells(names)):
-            if cell.place is None:
+            if cell.position is None:
                 codes[:, at] = stored([cell.default], cell.column, tables)
             else:
-                codes[:, at] = given.codes[cell.place]
+                codes[:, at] = given.codes[cell.position]
     except ByValueError:
         return None
     if table.numbered:

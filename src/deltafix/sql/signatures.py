@@ -58,35 +58,35 @@ class Function:
     lazy: bool = False
 
 
-def of_types(wanted: Sequence[SqlType], found: SqlType) -> Result:
+def of_types(parameters: Sequence[SqlType], returned: SqlType) -> Result:
     """The result of a function of arguments of exactly these types (integers of any width)."""
 
     def result(types: Sequence[SqlType]) -> SqlType | None:
-        fit = len(types) <= len(wanted) and all(
-            common_type(one, two) == two or (one.is_integer and two.is_integer)
-            for one, two in zip(types, wanted, strict=False)
+        fit = len(types) <= len(parameters) and all(
+            common_type(kind, parameter) == parameter or (kind.is_integer and parameter.is_integer)
+            for kind, parameter in zip(types, parameters, strict=False)
         )
-        return found if fit else None
+        return returned if fit else None
 
     return result
 
 
 def texts(types: Sequence[SqlType]) -> SqlType | None:
     """Of texts: a text."""
-    return TEXT if all(one in (TEXT, NULL) for one in types) else None
+    return TEXT if all(kind in (TEXT, NULL) for kind in types) else None
 
 
 def texts_or_bytes(types: Sequence[SqlType]) -> SqlType | None:
     """Of texts a text, of binary values one of these."""
-    return texts(types) or (BLOB if all(one in (BLOB, NULL) for one in types) else None)
+    return texts(types) or (BLOB if all(kind in (BLOB, NULL) for kind in types) else None)
 
 
 def common(types: Sequence[SqlType]) -> SqlType | None:
     """The type that all convert to."""
-    found: SqlType | None = NULL
-    for one in types:
-        found = None if found is None else common_type(found, one)
-    return found
+    united: SqlType | None = NULL
+    for kind in types:
+        united = None if united is None else common_type(united, kind)
+    return united
 
 
 def sized(types: Sequence[SqlType]) -> SqlType | None:
@@ -101,4 +101,4 @@ def number(types: Sequence[SqlType]) -> SqlType | None:
 
 def doubles(types: Sequence[SqlType]) -> SqlType | None:
     """Of numbers of any type: a DOUBLE."""
-    return DOUBLE if types and all(one.is_numeric or one == NULL for one in types) else None
+    return DOUBLE if types and all(kind.is_numeric or kind == NULL for kind in types) else None

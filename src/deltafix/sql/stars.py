@@ -33,21 +33,21 @@ def stars(scope: Scope, node: exp.Expr) -> list[tuple[exp.Column, Operand]]:
         raise scope.statement.unknown("table", table, aliases, node)
     if not aliases:
         raise scope.statement.wrong("* without FROM", node, "name the columns")
-    found: list[tuple[exp.Column, Operand]] = []
+    columns: list[tuple[exp.Column, Operand]] = []
     merged = {} if table else scope.merged
     if scope.statement.dialect != "duckdb":
-        found += [(exp.column(name), one) for name, one in merged.items()]
-    shown_once = {column.name for column, _ in found}
+        columns += [(exp.column(name), operand) for name, operand in merged.items()]
+    shown_once = {column.name for column, _ in columns}
     for source in scope.sources:
         if source.alias == OUTER or table not in ("", source.alias):
             continue
-        for name, one in source.columns.items():
+        for name, operand in source.columns.items():
             if name not in merged or source.alias not in scope.covers[name]:
-                found.append((exp.column(name, source.alias), one))
+                columns.append((exp.column(name, source.alias), operand))
             elif name not in shown_once:
-                found.append((exp.column(name), merged[name]))
+                columns.append((exp.column(name), merged[name]))
                 shown_once.add(name)
-    return found
+    return columns
 
 
 def is_star(node: exp.Expr) -> bool:
@@ -64,21 +64,21 @@ def written_out(scope: Scope, shown: Sequence[exp.Expr]) -> list[exp.Expr] | Non
     has no such names. None where there is nothing to write out. Raises SqlProgrammingError,
     SqlRefusedError.
     """
-    found, changed = _aliased(scope, shown)
-    if not any(is_more(one) for node in found for one in node.find_all(exp.Star, exp.Columns)):
-        return found if changed else None
-    shown, found = found, []
+    aliased, changed = _aliased(scope, shown)
+    if not any(is_more(star) for node in aliased for star in node.find_all(exp.Star, exp.Columns)):
+        return aliased if changed else None
+    shown, written = aliased, []
     for node in shown:
         inner = node.unalias()
         if is_star(inner):
-            found.extend(_said(scope, inner))
+            written.extend(_star_columns(scope, inner))
         elif node.find(exp.Columns):
-            found.extend(_each(scope, node))
+            written.extend(_each(scope, node))
         else:
-            found.append(node)
-    if not found:
+            written.append(node)
+    if not written:
         raise scope.statement.wrong("no column is left", shown[0], "leave one in")
-    return found
+    return written
 
 
 _MOST = 5000
@@ -92,7 +92,7 @@ def _aliased(scope: Scope, shown: Sequence[exp.Expr]) -> tuple[list[exp.Expr], b
     """
     given: dict[str, exp.Expr] = {}
     sizes: dict[str, int] = {}
-    found: list[exp.Expr] = []
+    items: list[exp.Expr] = []
     changed = False
 
     def stands(part: exp.Expr) -> bool:
@@ -105,22 +105,22 @@ def _aliased(scope: Scope, shown: Sequence[exp.Expr]) -> tuple[list[exp.Expr], b
 
     for node in shown:
         alone = node.unalias().copy() if given else node.unalias()  # outside of this SELECT
-        size = sum(sizes[one.name] if stands(one) else 1 for one in alone.walk())
+        size = sum(sizes[part.name] if stands(part) else 1 for part in alone.walk())
         if size > _MOST and given:
-            what = f"a SELECT whose names before stand for {size} parts, one in another,"
+            message = f"a SELECT whose names before stand for {size} parts, one in another,"
             way_out = "select the first of them in a subquery: FROM (SELECT ... AS x) AS t"
-            raise scope.statement.refused(what, node, way_out)
+            raise scope.statement.refused(message, node, way_out)
         sizes[node.alias] = size
         value = node.unalias().transform(instead) if given else node.unalias()
         name = node.alias or (node.name if isinstance(node, exp.Column) else "")
         if value != node.unalias():
             changed = True
-            found.append(exp.alias_(value, name, quoted=True) if name else value)
+            items.append(exp.alias_(value, name, quoted=True) if name else value)
         else:
-            found.append(node)
+            items.append(node)
         if node.alias and scope.statement.dialect != "postgres":
             given[node.alias] = exp.Paren(this=value)
-    return found, changed
+    return items, changed
 
 
 def meant_in(
@@ -137,7 +137,7 @@ def meant_in(
     """
     dialect = scope.statement.dialect
     is_taken = dialect == "duckdb" or (dialect == "spark" and keys is not None)
-    given = {one.alias: one.unalias() for one in shown if one.alias}  # the last of a name
+    given = {item.alias: item.unalias() for item in shown if item.alias}  # the last of a name
     scope.given = given
 
     def stands(part: exp.Column) -> bool:
@@ -152,25 +152,25 @@ def meant_in(
     def instead(part: exp.Expr) -> exp.Expr:
         if not isinstance(part, exp.Column) or not stands(part):
             return part
-        found = given[part.name]
+        meaning = given[part.name]
         if not is_taken:
             clause = "WHERE" if keys is None else "HAVING"
             message = f"unknown column {part.name!r}: {clause} does not see the names of SELECT"
-            raise scope.statement.wrong(message, part, f"repeat it: {found.sql(dialect)}")
-        return found.copy() if isinstance(found, exp.Column) else exp.Paren(this=found.copy())
+            raise scope.statement.wrong(message, part, f"repeat it: {meaning.sql(dialect)}")
+        return meaning.copy() if isinstance(meaning, exp.Column) else exp.Paren(this=meaning.copy())
 
-    if any(one.name in given for one in condition.find_all(exp.Column)):
-        found = condition.transform(instead)
-        return condition if found == condition else found
+    if any(column.name in given for column in condition.find_all(exp.Column)):
+        transformed = condition.transform(instead)
+        return condition if transformed == condition else transformed
     return condition
 
 
 def is_more(node: exp.Expr) -> bool:
     """Whether a node says which columns there are: COLUMNS, and a `*` with more to it."""
-    return isinstance(node, exp.Columns) or any(node.args.get(one) for one in _SAID)
+    return isinstance(node, exp.Columns) or any(node.args.get(key) for key in _SAID)
 
 
-def _said(scope: Scope, node: exp.Expr) -> list[exp.Expr]:
+def _star_columns(scope: Scope, node: exp.Expr) -> list[exp.Expr]:
     """A `*` as columns, those that it leaves out, replaces or renames being so."""
     star = node if isinstance(node, exp.Star) else node.this
     columns = [column for column, _ in stars(scope, node)]
@@ -185,24 +185,24 @@ def _said(scope: Scope, node: exp.Expr) -> list[exp.Expr]:
         if star.args[key] and key not in _SAID:
             raise scope.statement.refused(f"* {key.upper()}", node, "name the columns")
     replaced, renamed = star.args.get("replace") or (), star.args.get("rename") or ()
-    gone = {(known(one), _table(one)) for one in star.args.get("except_") or ()}
-    for named in (*(one.args["alias"] for one in replaced), *(one.this for one in renamed)):
+    gone = {(known(excluded), _table(excluded)) for excluded in star.args.get("except_") or ()}
+    for named in (*(item.args["alias"] for item in replaced), *(item.this for item in renamed)):
         if (known(named), "") in gone:
             raise scope.statement.wrong(f"{named.name!r} is left out", named, "say one of the two")
-    instead = {one.alias: one.this for one in replaced}
-    called = {one.this.name: one.alias for one in renamed}
+    instead = {item.alias: item.this for item in replaced}
+    called = {item.this.name: item.alias for item in renamed}
     for name in instead:
         if names.count(name) > 1:
             way_out = "write table.* REPLACE (...) for one of them"
             raise scope.statement.wrong(f"{names.count(name)} columns are {name!r}", node, way_out)
-    found: list[exp.Expr] = []
+    items: list[exp.Expr] = []
     for column in columns:
         name = column.name
         if (name, "") in gone or (name, column.table) in gone:
             continue
         value = instead.get(name, column).copy()
-        found.append(exp.alias_(value, called.get(name, name), quoted=True))
-    return found
+        items.append(exp.alias_(value, called.get(name, name), quoted=True))
+    return items
 
 
 def _table(node: exp.Expr) -> str:
@@ -226,27 +226,30 @@ def _each(scope: Scope, node: exp.Expr) -> Iterator[exp.Expr]:
 
 def picked(scope: Scope, node: exp.Columns) -> list[tuple[exp.Expr, str]]:
     """The columns of COLUMNS(*), of a list, or of a pattern that some part of their name is of."""
-    asked = node.this
-    if is_star(asked):
-        return [(one.unalias(), one.alias) for one in _said(scope, asked)]
+    chosen = node.this
+    if is_star(chosen):
+        return [(item.unalias(), item.alias) for item in _star_columns(scope, chosen)]
     columns = [column for column, _ in stars(scope, exp.Star())]
     names = [column.name for column in columns]
-    if isinstance(asked, exp.Array) and all(one.is_string for one in asked.expressions):
-        for one in asked.expressions:
-            if one.name not in names:
-                raise scope.statement.unknown("column", one.name, names, one)
-        return [(columns[names.index(one.name)], one.name) for one in asked.expressions]
-    if not asked.is_string:
+    if isinstance(chosen, exp.Array) and all(literal.is_string for literal in chosen.expressions):
+        for literal in chosen.expressions:
+            if literal.name not in names:
+                raise scope.statement.unknown("column", literal.name, names, literal)
+        return [
+            (columns[names.index(literal.name)], literal.name) for literal in chosen.expressions
+        ]
+    if not chosen.is_string:
         way_out = "write COLUMNS(*), COLUMNS('pattern') or COLUMNS(['a', 'b'])"
         raise scope.statement.refused("this COLUMNS", node, way_out)
     try:
-        pattern = pattern_of("duckdb", asked.name).found
+        pattern = pattern_of("duckdb", chosen.name).regexp
     except RegexError as error:
-        raise scope.statement.wrong(f"no pattern: {error}", asked, "write COLUMNS('a|b')") from None
-    found: list[tuple[exp.Expr, str]] = [
+        message, way_out = f"no pattern: {error}", "write COLUMNS('a|b')"
+        raise scope.statement.wrong(message, chosen, way_out) from None
+    matches: list[tuple[exp.Expr, str]] = [
         (column, column.name) for column in columns if pattern.search(column.name)
     ]
-    if not found:
+    if not matches:
         shown = ", ".join(dict.fromkeys(names))
-        raise scope.statement.wrong("no column fits", asked, f"columns are {shown}")
-    return found
+        raise scope.statement.wrong("no column fits", chosen, f"columns are {shown}")
+    return matches

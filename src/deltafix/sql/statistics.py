@@ -44,8 +44,8 @@ class Paired:
         y, x = self.read(value)
         if not (math.isfinite(y) and math.isfinite(x)):
             return (acc[0] + sign, acc[1] + sign, *acc[2:])
-        one, two = units(y), units(x)
-        parts = (one, two, one * one, two * two, one * two)
+        y_units, x_units = units(y), units(x)
+        parts = (y_units, x_units, y_units * y_units, x_units * x_units, y_units * x_units)
         sums = (total + sign * part for total, part in zip(acc[2:], parts, strict=True))
         return (acc[0] + sign, acc[1], *sums)
 
@@ -66,8 +66,8 @@ _UNIT: Final = 1 << SHIFT
 def _correlation(both: int, across: int, along: int) -> float:
     if not across or not along:
         return math.nan
-    found = math.sqrt(Fraction(both * both, across * along))
-    return found if both > 0 else 0.0 - found
+    absolute = math.sqrt(Fraction(both * both, across * along))
+    return absolute if both > 0 else 0.0 - absolute
 
 
 def _over(top: int, bottom: int) -> float:
@@ -111,23 +111,23 @@ class Shape:
     def _with(acc: _Sums, value: float, sign: int) -> _Sums:
         if not math.isfinite(value):
             return (acc[0] + sign, acc[1] + sign, *acc[2:])
-        one = units(value)
-        powers = (total + sign * one**place for place, total in enumerate(acc[2:], 1))
+        scaled = units(value)
+        powers = (total + sign * scaled**power for power, total in enumerate(acc[2:], 1))
         return (acc[0] + sign, acc[1], *powers)
 
     def finish(self, acc: _Sums, /) -> float:
         """The result."""
-        n, odd, one, two, three, four = acc
+        n, odd, s1, s2, s3, s4 = acc
         least = {"skewness": 3, "kurtosis": 4}.get(self.op, 1)
-        second = n * two - one * one  # n² times the second moment around the mean
+        second = n * s2 - s1 * s1  # n² times the second moment around the mean
         if odd or n < least or not second:
             return math.nan
         if self.op == "skewness":
-            third = n * n * three - 3 * n * one * two + 2 * one**3
+            third = n * n * s3 - 3 * n * s1 * s2 + 2 * s1**3
             square = Fraction(third * third * n * (n - 1), second**3 * (n - 2) ** 2)
             return math.sqrt(square) if third > 0 else 0.0 - math.sqrt(square)
-        fourth = n**3 * four - 4 * n * n * one * three + 6 * n * one * one * two - 3 * one**4
-        found = Fraction(fourth, second * second)  # its fourth moment by the square of its second
+        fourth = n**3 * s4 - 4 * n * n * s1 * s3 + 6 * n * s1 * s1 * s2 - 3 * s1**4
+        ratio = Fraction(fourth, second * second)  # its fourth moment by the square of its second
         if self.op == "kurtosis":
-            return float(Fraction(n - 1, (n - 2) * (n - 3)) * ((n + 1) * found - 3 * (n - 1)))
-        return float(found - 3)
+            return float(Fraction(n - 1, (n - 2) * (n - 3)) * ((n + 1) * ratio - 3 * (n - 1)))
+        return float(ratio - 3)

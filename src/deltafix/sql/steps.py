@@ -39,7 +39,7 @@ class Step(NamedTuple):
     changed: Told | None = None
 
     @property
-    def told(self) -> Told:
+    def news(self) -> Told:
         """What subscribers are to hear of; nobody may ask."""
         if self.changed is None and self.epoch is not None:
             return self.epoch.delta
@@ -49,19 +49,19 @@ class Step(NamedTuple):
 NOTHING = Step()
 
 
-def as_changes(told: Told | None, relations: Mapping[str, Relation]) -> Mapping[str, Change]:
+def as_changes(news: Told | None, relations: Mapping[str, Relation]) -> Mapping[str, Change]:
     """What an epoch changed in some relations, with the columns they have now. O(relations)."""
-    found = {}
-    for name, part in (told or {}).items():
+    changes = {}
+    for name, part in (news or {}).items():
         if isinstance(part, Change):
-            found[name] = part
+            changes[name] = part
         elif name in relations:
             columns = relations[name].columns
-            found[name] = Change(part.removed, columns, part.added, columns)
-    return found
+            changes[name] = Change(part.removed, columns, part.added, columns)
+    return changes
 
 
-def defined(steps: Iterable[Step], told: Mapping[str, Change], after: Catalog) -> list[Step]:
+def defined(steps: Iterable[Step], changes: Mapping[str, Change], after: Catalog) -> list[Step]:
     """The steps, the last of which is a definition that led to a catalog and changed all this.
 
     Edits before it are in the columns of then, and under the names of now. What goes and was made
@@ -69,20 +69,20 @@ def defined(steps: Iterable[Step], told: Mapping[str, Change], after: Catalog) -
     BEGIN.
     """
     *before, last = steps
-    began = next(one.catalog for one in (*before, last) if one.catalog is not None)
-    there = {*began.relations}
-    for one in before:
-        there = {one.renamed.get(name, name) for name in there}
-    were, are = (one.relations for one in (last.catalog or began, after))
+    began = next(step.catalog for step in (*before, last) if step.catalog is not None)
+    names = {*began.relations}
+    for step in before:
+        names = {step.renamed.get(name, name) for name in names}
+    were, are = (catalog.relations for catalog in (last.catalog or began, after))
     gone = were.keys() - are.keys() - last.renamed.keys()
     came = are.keys() - were.keys() - {*last.renamed.values()}
-    unheard = {*gone, *came} - there
+    unheard = {*gone, *came} - names
     parts = [
-        *({last.renamed.get(n, n): c for n, c in as_changes(one.told, were).items()}
-          for one in before),
-        told,
+        *({last.renamed.get(n, n): c for n, c in as_changes(step.news, were).items()}
+          for step in before),
+        changes,
     ]  # fmt: skip
     return [
-        one._replace(changed={n: c for n, c in part.items() if n not in unheard})
-        for one, part in zip((*before, last), parts, strict=True)
+        step._replace(changed={n: c for n, c in part.items() if n not in unheard})
+        for step, part in zip((*before, last), parts, strict=True)
     ]

@@ -79,7 +79,7 @@ def holds(formulas: Formulas, node: exp.Expr, truth: bool | None) -> Formula:
     if values is not None and by is not exp.EQ:
         way_out = "write IN (SELECT a, b ...), or EXISTS (SELECT 1 ... WHERE ...)"
         raise formulas.builder.refused("a row of values before this", node, way_out)
-    left = [here.operand(one) for one in ([node.this] if values is None else values)]
+    left = [here.operand(part) for part in ([node.this] if values is None else values)]
     match = _member(formulas, left, query, node, by, truth=True, once=truth is True)
     if truth is True:
         return conjunction((*here.body, match))
@@ -125,7 +125,7 @@ def _member(
 
 def _nests(query: exp.Expr) -> bool:
     """Whether there are queries inside of a query."""
-    return any(one is not query for one in query.find_all(exp.Query))
+    return any(other is not query for other in query.find_all(exp.Query))
 
 
 _STANDS_ALONE = ("group", "having", "qualify", "with_", "limit", "offset")
@@ -147,7 +147,7 @@ def _is_plain(query: exp.Expr) -> bool:
 def _joins_by_relations(query: exp.Select) -> bool:
     """Whether it has a join that reads all rows on its left: of RIGHT and FULL, or ASOF."""
     joins = query.args.get("joins") or ()
-    return any(one.side in ("RIGHT", "FULL") or one.method == "ASOF" for one in joins)
+    return any(join.side in ("RIGHT", "FULL") or join.method == "ASOF" for join in joins)
 
 
 def _inside(
@@ -179,12 +179,12 @@ def _inside(
             formulas.builder.back(mark)
     if isinstance(query, exp.Select) and _is_plain(query):
         try:
-            found = queries.plain(formulas.builder, query, formulas.scope.inner(), outputs=outputs)
+            rows = queries.plain(formulas.builder, query, formulas.scope.inner(), outputs=outputs)
         except SqlRefusedError as error:  # a subquery of it may need its rows as a relation
             refused = error
             formulas.builder.back(mark)
         else:
-            return found.body, [one for _, one in found.outputs]
+            return rows.body, [operand for _, operand in rows.outputs]
     try:
         return _as_atom(formulas, query)
     except SqlRefusedError:
@@ -220,13 +220,13 @@ class _Standing:
     def identity(self) -> list[int]:
         """Which of the operands of `bind` tell its rows apart."""
         width = len(self.outer)
-        return [place - width for place in self.relation.identity if place >= width]
+        return [position - width for position in self.relation.identity if position >= width]
 
     def bind(self, builder: Builder) -> tuple[Atom, list[Operand]]:
         """An atom of new variables, and these: of what it shows, then hidden ones."""
         atom, operands = builder.bind(self.relation)
         own = operands[len(self.outer) :]
-        args = (*(one.term for one in self.outer), *(one.term for one in own))
+        args = (*(operand.term for operand in self.outer), *(operand.term for operand in own))
         return Atom(atom.relation, args), own
 
 
@@ -240,38 +240,38 @@ def _standing(formulas: Formulas, query: exp.Expr) -> _Standing:
     builder, scope = formulas.builder, formulas.scope
     nodes, had = builder.domains.get(id(query), ([], ()))
     outer = tuple(scope.column(node) for node in nodes)
-    if had and id(query) in builder.made:
+    if had and id(query) in builder.by_node:
         if had == outer:
-            return _Standing(builder.made[id(query)], had)
-        del builder.made[id(query)]
-    if len({*outer}) < len(outer) or not all(_is_read(formulas, one) for one in outer):
+            return _Standing(builder.by_node[id(query)], had)
+        del builder.by_node[id(query)]
+    if len({*outer}) < len(outer) or not all(_is_read(formulas, operand) for operand in outer):
         nodes, outer = [], ()
     while True:
         mark, inner = builder.mark(), scope.inner(alone=True)
         if outer:
             inner.domain = outer
             columns = [
-                one.column(node.name)
-                for one, node in zip(outer, inner.outer_columns(), strict=True)
+                operand.column(node.name)
+                for operand, node in zip(outer, inner.outer_columns(), strict=True)
             ]
             inner.domain_rows = builder.relation(columns)
             builder.head(inner.domain_rows, outer, formulas.rows)
         try:
-            found = queries.relation(builder, query, inner)
+            relation = queries.relation(builder, query, inner)
         except CorrelatedError as error:
             builder.back(mark)
-            one = scope.column(error.node)
-            if one in outer or not _is_read(formulas, one):
-                what = (
+            operand = scope.column(error.node)
+            if operand in outer or not _is_read(formulas, operand):
+                message = (
                     "a column of the outer query inside a subquery that groups, combines or limits"
                 )
                 way_out = "join with the grouped query, or write it in WHERE or as LATERAL"
-                raise builder.refused(f"{what}, here,", error.node, way_out) from None
-            nodes, outer = [*nodes, error.node], (*outer, one)
+                raise builder.refused(f"{message}, here,", error.node, way_out) from None
+            nodes, outer = [*nodes, error.node], (*outer, operand)
         else:
             if outer:
                 builder.domains[id(query)] = nodes, outer
-            return _Standing(found, outer)
+            return _Standing(relation, outer)
 
 
 def _uncorrelated(formulas: Formulas, query: exp.Expr) -> Relation | None:
@@ -287,12 +287,12 @@ def _uncorrelated(formulas: Formulas, query: exp.Expr) -> Relation | None:
         return None
 
 
-def _is_read(formulas: Formulas, one: Operand) -> bool:
+def _is_read(formulas: Formulas, operand: Operand) -> bool:
     """Whether the rows so far, by themselves, say which values an operand has."""
     scope = formulas.scope
     alone = scope.around is None or scope.alone
     names = occurrences(formulas.rows)
-    return alone and isinstance(one.term, Var) and one.term.name in names
+    return alone and isinstance(operand.term, Var) and operand.term.name in names
 
 
 def lateral(
@@ -307,12 +307,14 @@ def lateral(
     alone = _uncorrelated(formulas, query)
     if alone is None and is_small and isinstance(query, exp.Select) and _is_plain(query):
         rows = queries.plain(builder, query, formulas.scope.inner())
-        shown = [one for _, one in rows.outputs]
+        shown = [operand for _, operand in rows.outputs]
         return rows.body, rows.outputs, tuple(shown if rows.identity is None else rows.identity)
-    found = _standing(formulas, query)
-    atom, operands = found.bind(builder)
-    outputs = [(one.name, operand) for one, operand in zip(found.columns, operands, strict=False)]
-    return [atom], outputs, tuple(operands[place] for place in found.identity)
+    standing = _standing(formulas, query)
+    atom, operands = standing.bind(builder)
+    outputs = [
+        (column.name, operand) for column, operand in zip(standing.columns, operands, strict=False)
+    ]
+    return [atom], outputs, tuple(operands[position] for position in standing.identity)
 
 
 def operand(formulas: Formulas, node: exp.Expr) -> Operand:
@@ -342,14 +344,14 @@ def operand(formulas: Formulas, node: exp.Expr) -> Operand:
         return _only_row(formulas, _standing(formulas, query), certain=False)
     if not (isinstance(query, exp.Select) and _is_plain(query)):
         raise _may_have_rows(formulas, node)
-    found = [queries.plain(builder, query, formulas.scope.inner(), outputs=True) for _ in range(2)]
-    if len(found[0].outputs) != 1:
-        message = f"a scalar subquery with {len(found[0].outputs)} columns"
+    copies = [queries.plain(builder, query, formulas.scope.inner(), outputs=True) for _ in range(2)]
+    if len(copies[0].outputs) != 1:
+        message = f"a scalar subquery with {len(copies[0].outputs)} columns"
         raise formulas.scope.statement.wrong(message, node, "select one column")
     if query.args.get("from_") is not None and not _by_key(formulas, query):
         raise _may_have_rows(formulas, node)
-    value = found[0].outputs[0][1]
-    return _or_null(formulas, found[0].body, value, conjunction(found[1].body))
+    value = copies[0].outputs[0][1]
+    return _or_null(formulas, copies[0].body, value, conjunction(copies[1].body))
 
 
 def _may_have_rows(formulas: Formulas, node: exp.Expr) -> Exception:
@@ -368,46 +370,46 @@ def _by_key(formulas: Formulas, query: exp.Select) -> bool:
     builder = formulas.builder
     queries.plain(builder, query, scope, outputs=False)
     (source,) = scope.sources
-    own = {one.term for one in source.columns.values()}
+    own = {operand.term for operand in source.columns.values()}
     fixed = set()
     where = query.args.get("where")
     for part in conditions(where.this if where is not None else None):
         if not isinstance(part, exp.EQ):
             continue
-        for one, other in ((part.this, part.expression), (part.expression, part.this)):
+        for column, other in ((part.this, part.expression), (part.expression, part.this)):
             inside = [c for c in other.find_all(exp.Column) if scope.here(c) is not None]
-            if isinstance(one, exp.Column) and not inside and not within(other):
-                found = scope.here(one)
-                fixed |= set() if found is None else {found.term}
+            if isinstance(column, exp.Column) and not inside and not within(other):
+                operand = scope.here(column)
+                fixed |= set() if operand is None else {operand.term}
     return bool(source.identity) and all(
-        one.term in fixed and one.term in own for one in source.identity
+        operand.term in fixed and operand.term in own for operand in source.identity
     )
 
 
-def _only_row(formulas: Formulas, found: _Standing, *, certain: bool) -> Operand:
+def _only_row(formulas: Formulas, standing: _Standing, *, certain: bool) -> Operand:
     """The one column of a subquery of one row, or of one at most."""
-    if len(found.columns) != 1:
-        message = f"a scalar subquery with {len(found.columns)} columns"
+    if len(standing.columns) != 1:
+        message = f"a scalar subquery with {len(standing.columns)} columns"
         raise formulas.scope.statement.wrong(message, None, "select one column")
-    atom, operands = found.bind(formulas.builder)
+    atom, operands = standing.bind(formulas.builder)
     if certain:
         formulas.body.append(atom)
         return operands[0]
-    again, _ = found.bind(formulas.builder)
+    again, _ = standing.bind(formulas.builder)
     return _or_null(formulas, [atom], operands[0], again)
 
 
 def _or_null(formulas: Formulas, body: list[Formula], value: Operand, again: Formula) -> Operand:
     """A value that is NULL where `body` (and `again`, the same) has no row."""
-    found = Operand(formulas.builder.fresh("q"), value.type, nullable=True)
+    nullable = Operand(formulas.builder.fresh("q"), value.type, nullable=True)
     inside = list(body)
-    term = formulas.builder.fitted(value, found.column("q"), inside)
-    there = And((*inside, equal(found.term, term)))
-    missing: Formula = And((absent(again), equal(found.term, NIL)))
+    term = formulas.builder.fitted(value, nullable.column("q"), inside)
+    present = And((*inside, equal(nullable.term, term)))
+    missing: Formula = And((absent(again), equal(nullable.term, NIL)))
     if not body or again == TRUE:
         missing = FALSE
-    formulas.body.append(Or((there, missing)))
-    return found
+    formulas.body.append(Or((present, missing)))
+    return nullable
 
 
 _NOT_FOLDED = ("having", "distinct", "limit", "offset", "order", "qualify", "with_")
@@ -420,7 +422,7 @@ def _is_folded(query: exp.Select) -> bool:
         or len(query.expressions) != 1
         or windows_of(query)
         or _joins_by_relations(query)
-        or any(one.find(exp.Distinct) for one in aggregates_of(query))
+        or any(aggregate.find(exp.Distinct) for aggregate in aggregates_of(query))
     )
 
 

@@ -38,11 +38,11 @@ class Key:
     """A PRIMARY KEY or UNIQUE: positions of its columns. NULLs are never equal."""
 
     kind: str
-    places: tuple[int, ...]
+    positions: tuple[int, ...]
 
     def of(self, row: Row) -> tuple[Any, ...]:
         """A row's key."""
-        return tuple([row[place] for place in self.places])  # half as long as of a generator
+        return tuple([row[at] for at in self.positions])  # half as long as of a generator
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class ForeignKey:
     or nothing, and then that cannot be.
     """
 
-    places: tuple[int, ...]
+    positions: tuple[int, ...]
     table: str
     key: Key
     nullable: tuple[tuple[bool, bool], ...]
@@ -64,13 +64,13 @@ class ForeignKey:
 
     def of(self, row: Row) -> tuple[Any, ...]:
         """The key that a row refers to, as its table has it; with None in it, to none."""
-        found = []
-        for place, (mine, theirs) in zip(self.places, self.nullable, strict=True):
-            value: Any = row[place]
+        key = []
+        for position, (mine, theirs) in zip(self.positions, self.nullable, strict=True):
+            value: Any = row[position]
             if value is not None and mine != theirs:
                 value = value[0] if mine else (value,)
-            found.append(value)
-        return tuple(found)
+            key.append(value)
+        return tuple(key)
 
     def referring(self, key: tuple[Any, ...]) -> tuple[Any, ...]:
         """The values of its own columns in the rows that refer to a key.
@@ -102,13 +102,13 @@ _SHAPES = 64
 class Cell(NamedTuple):
     """A column of a table, for rows of values of some of its columns.
 
-    `write` is its type's; `place` is where such a row has its value, and where that is None it is
-    the `default`.
+    `write` is its type's; `position` is where such a row has its value, which is the `default`
+    where that is None.
     """
 
     column: Column
     write: Callable[[Any], Any]
-    place: int | None
+    position: int | None
     default: SqlValue
 
 
@@ -130,16 +130,16 @@ class Table:
 
     def cells(self, names: Sequence[str]) -> list[Cell]:
         """What a row of values for some columns is made of. O(1) for names that came before."""
-        found = self._cells.get(key := tuple(names))
-        if found is None:
+        cells = self._cells.get(key := tuple(names))
+        if cells is None:
             if len(self._cells) >= _SHAPES:
                 self._cells.clear()
-            places = {name: place for place, name in enumerate(names)}
-            found = self._cells[key] = [
-                Cell(one, one.type.write, places.get(one.name), self.defaults.get(at))
-                for at, one in enumerate(self.relation.columns)
+            positions = {name: position for position, name in enumerate(names)}
+            cells = self._cells[key] = [
+                Cell(column, column.type.write, positions.get(column.name), self.defaults.get(at))
+                for at, column in enumerate(self.relation.columns)
             ]
-        return found
+        return cells
 
     @property
     def numbered(self) -> bool:
@@ -154,12 +154,12 @@ class Table:
 
 def check_properties(builder: Builder, node: exp.Create) -> None:
     """Refuse what a CREATE says of its table or view besides MATERIALIZED."""
-    found = node.args.get("properties")
-    for one in found.expressions if found is not None else ():
-        if not isinstance(one, exp.MaterializedProperty) or node.args["kind"] != "VIEW":
-            word = one.key.removesuffix("property").upper() or one.name
+    properties = node.args.get("properties")
+    for clause in properties.expressions if properties is not None else ():
+        if not isinstance(clause, exp.MaterializedProperty) or node.args["kind"] != "VIEW":
+            word = clause.key.removesuffix("property").upper() or clause.name
             way_out = "write CREATE TABLE or CREATE MATERIALIZED VIEW, without it"
-            raise builder.refused(f"a table or view that is {word}", one, way_out)
+            raise builder.refused(f"a table or view that is {word}", clause, way_out)
 
 
 def bare_table(statement: Statement, create: exp.Create) -> Table:
@@ -174,7 +174,7 @@ def table_of(
     bare, references = _read_table(statement, create)
     builder = Builder(statement, "", {})
     foreign = tuple(_foreign(builder, bare, tables, names, node) for names, node in references)
-    indexes = dict.fromkeys([*bare.relation.indexes, *(one.places for one in foreign)])
+    indexes = dict.fromkeys([*bare.relation.indexes, *(key.positions for key in foreign)])
     return replace(bare, relation=replace(bare.relation, indexes=tuple(indexes)), foreign=foreign)
 
 
@@ -188,7 +188,7 @@ def _read_table(
         raise builder.refused("a table without columns", create, "CREATE TABLE t (a INTEGER, ...)")
     check_properties(builder, create)
     columns: list[Column] = []
-    found: list[tuple[str, list[str], exp.Expr]] = []
+    declared: list[tuple[str, list[str], exp.Expr]] = []
     conditions: list[exp.Expr] = []
     references: list[tuple[list[str], exp.Expr]] = []
     defaults: dict[int, SqlValue] = {}
@@ -197,39 +197,44 @@ def _read_table(
         if more:
             raise builder.refused(more[0].sql().upper(), part, "leave it out")
         if isinstance(part, exp.ColumnDef):
-            kept, default = _column(builder, part, found, conditions, references)
+            kept, default = _column(builder, part, declared, conditions, references)
             defaults |= {} if default is None else {len(columns): default}
             columns.append(kept)
         elif isinstance(inner, exp.CheckColumnConstraint):
             conditions.append(inner.this)
         elif isinstance(inner, exp.ForeignKey):
-            references.append(([one.name for one in inner.expressions], inner.args["reference"]))
+            references.append(
+                ([column.name for column in inner.expressions], inner.args["reference"])
+            )
         else:
-            found.append(_key(builder, inner))
+            declared.append(_key(builder, inner))
     names = [column.name for column in columns]
-    for place, name in enumerate(names):
-        if name in names[:place]:
+    for position, name in enumerate(names):
+        if name in names[:position]:
             message = f"two columns are called {name!r}"
-            raise statement.wrong(message, schema.expressions[place], "give each its own name")
-    keys = [Key(kind, _places(statement, columns, wanted, node)) for kind, wanted, node in found]
+            raise statement.wrong(message, schema.expressions[position], "give each its own name")
+    keys = [
+        Key(kind, _positions(statement, columns, key_names, node))
+        for kind, key_names, node in declared
+    ]
     primary = [key for key in keys if key.kind == "PRIMARY KEY"]
     if len(primary) > 1:
         message = "two primary keys"
         raise statement.wrong(message, schema, "write PRIMARY KEY (a, b) for one of two columns")
-    inside = {place for key in primary for place in key.places}
+    inside = {position for key in primary for position in key.positions}
     columns = [
-        Column(column.name, column.type, column.nullable and place not in inside)
-        for place, column in enumerate(columns)
+        Column(column.name, column.type, column.nullable and position not in inside)
+        for position, column in enumerate(columns)
     ]
-    sure = [k for k in keys if not any(columns[place].nullable for place in k.places)]
-    identity = sorted(set(sure[0].places)) if sure else [len(columns)]
+    sure = [k for k in keys if not any(columns[position].nullable for position in k.positions)]
+    identity = sorted(set(sure[0].positions)) if sure else [len(columns)]
     hidden = () if sure else (Column("number", BIGINT, nullable=False),)
     name = schema.this.name
-    indexes = dict.fromkeys(one.places for one in keys)
-    made = Relation(name, tuple(columns), hidden, tuple(identity), tuple(indexes))
+    indexes = dict.fromkeys(key.positions for key in keys)
+    relation = Relation(name, tuple(columns), hidden, tuple(identity), tuple(indexes))
     scalars = over(statement, (name, columns))
-    checks = tuple(_check(statement, scalars, one) for one in conditions)
-    return Table(made, tuple(keys), checks, (), defaults), references
+    checks = tuple(_check(statement, scalars, condition) for condition in conditions)
+    return Table(relation, tuple(keys), checks, (), defaults), references
 
 
 def _check(statement: Statement, scalars: Scalars, node: exp.Expr) -> Check:
@@ -240,54 +245,55 @@ def _check(statement: Statement, scalars: Scalars, node: exp.Expr) -> Check:
 
 def _foreign(
     builder: Builder,
-    made: Table,
+    table: Table,
     tables: Mapping[str, Table],
     names: Sequence[str],
     node: Any,
 ) -> ForeignKey:
     """A foreign key of a table, whose columns, keys and defaults are known."""
     statement = builder.statement
-    name, columns = made.relation.name, made.relation.columns
+    name, columns = table.relation.name, table.relation.columns
     named = isinstance(node.this, exp.Schema)
     target = node.this.this if named else node.this
     does = {"ON DELETE": "", "ON UPDATE": ""}
     for option in node.args.get("options") or ():
-        said = " ".join(str(option).upper().split())
-        event, action = said[:9], said[10:]
+        words = " ".join(str(option).upper().split())
+        event, action = words[:9], words[10:]
         if event not in does or action not in _ACTIONS:
             way_out = "without it, what a row refers to can neither go nor change its key"
             raise statement.refused(f"REFERENCES ... {option}", target, way_out)
         does[event] = _ACTIONS[action]
     if target.name != name and target.name not in tables:
         raise statement.unknown("table", target.name, list(tables), target)
-    other = made if target.name == name else tables[target.name]
+    other = table if target.name == name else tables[target.name]
     columns_of, keys = other.relation.columns, other.keys
-    mine = _places(statement, columns, names, node)
+    mine = _positions(statement, columns, names, node)
     for event, action in does.items():
-        for place in mine if action.startswith("SET") else ():
-            if not columns[place].nullable and (action == "SET NULL" or place not in made.defaults):
+        for position in mine if action.startswith("SET") else ():
+            column, has_default = columns[position], position in table.defaults
+            if not column.nullable and (action == "SET NULL" or not has_default):
                 without = "" if action == "SET NULL" else " and has no DEFAULT"
-                message = f"{event} {action} of {columns[place].name}, which is NOT NULL{without}"
+                message = f"{event} {action} of {column.name}, which is NOT NULL{without}"
                 raise statement.wrong(
                     message, target, f"say {event} CASCADE, or leave NOT NULL out"
                 )
-    primary = next((key.places for key in keys if key.kind == "PRIMARY KEY"), ())
-    asked = [one.name for one in node.this.expressions] if named else None
-    theirs = primary if asked is None else _places(statement, columns_of, asked, target)
-    key = next((key for key in keys if key.places == theirs), None)
+    primary = next((key.positions for key in keys if key.kind == "PRIMARY KEY"), ())
+    referred = [column.name for column in node.this.expressions] if named else None
+    theirs = primary if referred is None else _positions(statement, columns_of, referred, target)
+    key = next((key for key in keys if key.positions == theirs), None)
     if key is None or len(mine) != len(theirs):
-        shown = "; ".join(", ".join(columns_of[p].name for p in key.places) for key in keys)
+        shown = "; ".join(", ".join(columns_of[p].name for p in key.positions) for key in keys)
         message = f"FOREIGN KEY ({', '.join(names)}) refers to no key of {target.name}"
         raise statement.wrong(message, target, f"its keys are, in this order: {shown or 'none'}")
-    for one, two in zip(mine, theirs, strict=True):
-        if columns[one].type != columns_of[two].type:
+    for own, their in zip(mine, theirs, strict=True):
+        if columns[own].type != columns_of[their].type:
             message = (
-                f"{columns[one].name} is {columns[one].type.name} and {columns_of[two].name} of "
-                f"{target.name} is {columns_of[two].type.name}"
+                f"{columns[own].name} is {columns[own].type.name} and {columns_of[their].name} of "
+                f"{target.name} is {columns_of[their].type.name}"
             )
             raise statement.wrong(message, target, "give both columns one type")
     pairs = zip(mine, theirs, strict=True)
-    nullable = tuple((columns[one].nullable, columns_of[two].nullable) for one, two in pairs)
+    nullable = tuple((columns[own].nullable, columns_of[their].nullable) for own, their in pairs)
     return ForeignKey(mine, target.name, key, nullable, *does.values())
 
 
@@ -297,7 +303,7 @@ _ACTIONS = {
 }  # fmt: skip
 
 
-def _places(
+def _positions(
     statement: Statement, columns: Sequence[Column], wanted: Sequence[str], node: exp.Expr
 ) -> tuple[int, ...]:
     names = [column.name for column in columns]
@@ -356,7 +362,7 @@ def _default(statement: Statement, node: exp.Expr | None, kind: SqlType) -> SqlV
 
 def _key(builder: Builder, node: exp.Expr) -> tuple[str, list[str], exp.Expr]:
     if isinstance(node, exp.PrimaryKey):
-        return "PRIMARY KEY", [one.name for one in node.expressions], node
+        return "PRIMARY KEY", [column.name for column in node.expressions], node
     if isinstance(node, exp.UniqueColumnConstraint) and isinstance(node.this, exp.Schema):
-        return "UNIQUE", [one.name for one in node.this.expressions], node
+        return "UNIQUE", [column.name for column in node.this.expressions], node
     raise builder.refused(node.key.upper(), node, _CONSTRAINTS)

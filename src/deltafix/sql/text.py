@@ -96,16 +96,18 @@ class Rules(exp.Expression, exp.Func):
     @classmethod
     def of(cls, token: Token) -> Rules:
         """Those of a text in quotes."""
-        said = analyse(token.text, whole=False).program
-        own = {head.relation for rule in said.rules for head in rule.heads}
+        program = analyse(token.text, whole=False).program
+        own = {head.relation for rule in program.rules for head in rule.heads}
         atoms = (
-            atom for rule in said.rules for atom, _ in uses(conjunction((*rule.heads, rule.body)))
+            atom
+            for rule in program.rules
+            for atom, _ in uses(conjunction((*rule.heads, rule.body)))
         )
         read = dict.fromkeys(atom.relation for atom in atoms if atom.relation not in own)
         tables = [exp.Table(this=exp.to_identifier(name, quoted=True)) for name in read]
-        found = cls(this=exp.Literal.string(token.text), expressions=tables)
-        found.update_positions(token)
-        return found
+        node = cls(this=exp.Literal.string(token.text), expressions=tables)
+        node.update_positions(token)
+        return node
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,37 +164,37 @@ class Statement:
 
         Of one without any, where that is which it is part of.
         """
-        found: list[dict[str, int]] = []
+        metas: list[dict[str, int]] = []
         whole = node
-        while node is not None and not found:
-            found = [part.meta for part in node.walk() if "start" in part.meta]
-            found += self._word_of(node, found)
+        while node is not None and not metas:
+            metas = [part.meta for part in node.walk() if "start" in part.meta]
+            metas += self._word_of(node, metas)
             node = node.parent
-        if not found:
+        if not metas:
             words = self.text[self.start : self.end]
             first = self.start + len(words) - len(words.lstrip())
             return span_of(self.text, first, max(first + 1, self.end), self.path)
-        first = self._place(min(meta["start"] for meta in found))
-        last = self._place(max(meta["end"] for meta in found) + 1)
+        first = self._offset(min(meta["start"] for meta in metas))
+        last = self._offset(max(meta["end"] for meta in metas) + 1)
         if isinstance(whole, exp.Returning):  # its word has no place in the tree
             word = re.search(r"RETURNING\s+$", self.text[self.start :][:first], re.IGNORECASE)
             first = first if word is None else word.start()
         return span_of(self.text, self.start + first, self.start + last, self.path)
 
-    def _place(self, place: int) -> int:
+    def _offset(self, offset: int) -> int:
         """Where in this text is what is at a place of the tree's."""
-        return place + next((by for end, by in reversed(self.moved()) if end <= place), 0)
+        return offset + next((by for end, by in reversed(self.moved()) if end <= offset), 0)
 
     def _word_of(self, node: exp.Expr, parts: list[dict[str, int]]) -> list[dict[str, int]]:
         """The place of a function's name, where sqlglot notes none: of CURRENT_DATE, and of MAX."""
         if not isinstance(node, exp.Func) or "start" in node.meta:
             return []
         tokens = Dialect.get_or_raise(None).tokenize(self.text[self.start : self.end])
-        names = [one for one in tokens if one.text.upper() == node.sql_name()]
+        names = [token for token in tokens if token.text.upper() == node.sql_name()]
         if parts:  # it stands before what it is given
-            first = self._place(min(meta["start"] for meta in parts))
-            names = [one for one in names if one.end < first][-1:]
-        return [{"start": one.start, "end": one.end} for one in names[:1]]
+            first = self._offset(min(meta["start"] for meta in parts))
+            names = [token for token in names if token.end < first][-1:]
+        return [{"start": token.start, "end": token.end} for token in names[:1]]
 
     def called(self, node: exp.Expr) -> str:
         """What a function is called in the text; another node by its class."""
@@ -203,11 +205,11 @@ class Statement:
             first = node.meta.get("start")
             if first is None:  # it stands before what it is given
                 parts = [part.meta["start"] for part in node.walk() if "start" in part.meta]
-                before = words[: self._place(min(parts))] if parts else ""
-                found = re.search(r"(\w+)\s*\(\s*(?:DISTINCT\s+)?$", before, re.IGNORECASE)
+                before = words[: self._offset(min(parts))] if parts else ""
+                match = re.search(r"(\w+)\s*\(\s*(?:DISTINCT\s+)?$", before, re.IGNORECASE)
             else:
-                found = re.compile(r"(\w+)\s*\(").match(words, self._place(first))
-            return found[1] if found else node.sql_name()
+                match = re.compile(r"(\w+)\s*\(").match(words, self._offset(first))
+            return match[1] if match else node.sql_name()
         return node.key.upper()
 
     def error(
@@ -222,9 +224,9 @@ class Statement:
 
     def refused(self, what: str, node: exp.Expr | None, way_out: str) -> SqlRefusedError:
         """The error for a construct that is not maintained."""
-        found = self.error(SqlRefusedError, f"{what} is not maintained", node, way_out)
-        assert isinstance(found, SqlRefusedError)  # noqa: S101  it was asked for
-        return found
+        error = self.error(SqlRefusedError, f"{what} is not maintained", node, way_out)
+        assert isinstance(error, SqlRefusedError)  # noqa: S101  it was asked for
+        return error
 
     def require_only(self, node: exp.Expr, read: Collection[str]) -> None:
         """Raise SqlRefusedError for what a node says beyond the arguments that are read here."""
@@ -234,12 +236,12 @@ class Statement:
         """Raise SqlRefusedError for an argument of a node that nobody reads, but those `beside`."""
         self._require_none(unread(self.node, beside))
 
-    def _require_none(self, found: Unread | None) -> None:
-        if found is not None:
-            of = found.node
+    def _require_none(self, unread: Unread | None) -> None:
+        if unread is not None:
+            of = unread.node
             is_named = isinstance(of, exp.Func) and not isinstance(of, exp.Connector)
-            what = f"{self.called(of)} with {found.word}" if is_named else found.word
-            raise self.refused(what, found.place, found.way_out)
+            what = f"{self.called(of)} with {unread.word}" if is_named else unread.word
+            raise self.refused(what, unread.anchor, unread.way_out)
 
     def unknown(
         self, what: str, name: str, known: Sequence[str], node: exp.Expr | None
@@ -249,9 +251,9 @@ class Statement:
             message = f"{name!r} is a file, and queries read tables"
             return self.error(SqlProgrammingError, message, node, FROM_FILES)
         close = suggest(name, known)
-        there = ", ".join(sorted(known)[:20])
-        there += f" and {len(known) - 20} others" if len(known) > 20 else ""
-        way_out = f"did you mean {close!r}?" if close else f"there is: {there}"
+        listed = ", ".join(sorted(known)[:20])
+        listed += f" and {len(known) - 20} others" if len(known) > 20 else ""
+        way_out = f"did you mean {close!r}?" if close else f"there is: {listed}"
         if not known:
             way_out = f"there is no {what} yet"
         return self.error(SqlProgrammingError, f"unknown {what} {name!r}", node, way_out)
@@ -260,7 +262,7 @@ class Statement:
         """The error for types or names that do not fit."""
         return self.error(SqlProgrammingError, message, node, way_out)
 
-    def place(self, node: exp.Expr, clause: str, count: int) -> int | None:
+    def position(self, node: exp.Expr, clause: str, count: int) -> int | None:
         """From 0, which of the selected columns a number in a clause is; None for other nodes.
 
         Raises SqlProgrammingError if there are fewer.
@@ -270,11 +272,11 @@ class Statement:
         if not node.is_int:
             message = f"{clause} {node.this}: it is no column, and a place is a whole number"
             raise self.wrong(message, node, "name a column, or count them from 1")
-        place = int(node.this)
-        if not 1 <= place <= count:
+        ordinal = int(node.this)
+        if not 1 <= ordinal <= count:
             message = f"{clause} {node.this}, but {count} columns are selected"
             raise self.wrong(message, node, "count them from 1")
-        return place - 1
+        return ordinal - 1
 
     def data(
         self, message: str, node: exp.Expr | None = None, way_out: str | None = None
@@ -290,10 +292,10 @@ class Statement:
         node: exp.Expr | None = None,
     ) -> SqlIntegrityError:
         """The error for a row that breaks a constraint; `rows` are places among those added."""
-        found = self.error(SqlIntegrityError, message, node, way_out)
-        assert isinstance(found, SqlIntegrityError)  # noqa: S101  it was asked for
-        found.rows = rows
-        return found
+        error = self.error(SqlIntegrityError, message, node, way_out)
+        assert isinstance(error, SqlIntegrityError)  # noqa: S101  it was asked for
+        error.rows = rows
+        return error
 
     def operational(self, message: str, way_out: str | None = None) -> SqlError:
         """The error for a statement out of turn."""
@@ -313,10 +315,10 @@ def data_type(kind: str) -> exp.Expr:
     """A type, by its name, as a part of a tree."""
     built = _built(kind)
     sizes = built.expressions
-    if not all(isinstance(one, exp.DataTypeParam) for one in sizes):
+    if not all(isinstance(size, exp.DataTypeParam) for size in sizes):
         return built.copy()
     # Copied as a tree, the type of a parameter cost more than its value.
-    fresh = [exp.DataTypeParam(this=exp.Literal.number(one.name)) for one in sizes]
+    fresh = [exp.DataTypeParam(this=exp.Literal.number(size.name)) for size in sizes]
     return exp.DataType(**{**built.args, "expressions": fresh or None})
 
 
@@ -336,33 +338,35 @@ def statements(
     try:
         tokens = reader.tokenize(text)
     except SqlglotError as error:
-        mark, place = _unclosed(text, reader)
-        where = span_of(text, place, place + 1, path)
-        said = f"syntax: {mark} is not closed" if mark else _first_line(error)
-        raise _error(SqlProgrammingError, said, where, None, text) from None
+        mark, offset = _unclosed(text, reader)
+        span = span_of(text, offset, offset + 1, path)
+        message = f"syntax: {mark} is not closed" if mark else _first_line(error)
+        raise _error(SqlProgrammingError, message, span, None, text) from None
     for part in _split(tokens):
         end = part[-1].end + 1
         words = _EXPLAIN.match(text, part[0].start)
         explain = " ".join(words[0].upper().split()) if words else ""
         start = words.end() if words else part[0].start
         if not text[start:end].strip():
-            where = span_of(text, part[0].start, end, path)
-            raise _error(SqlProgrammingError, f"{explain} of nothing", where, None, text)
+            span = span_of(text, part[0].start, end, path)
+            raise _error(SqlProgrammingError, f"{explain} of nothing", span, None, text)
         try:
             other = _elsewhere(text, start, part, explain)
             if other is not None:
-                first, last, said, way_out = other
-                said = f"{said} is not maintained"
-                raise _error(SqlRefusedError, said, span_of(text, first, last, path), way_out, text)
+                first, last, message, way_out = other
+                message = f"{message} is not maintained"
+                raise _error(
+                    SqlRefusedError, message, span_of(text, first, last, path), way_out, text
+                )
             tree = _parsed(text, start, end, reader, path)
-            found = Statement(text, start, end, tree, explain, path, dialect)
-            found.require_read(beside)
+            statement = Statement(text, start, end, tree, explain, path, dialect)
+            statement.require_read(beside)
         except SqlError as error:
             if wrong is None:
                 raise
             wrong(error, text[start:end])
         else:
-            yield found
+            yield statement
 
 
 def _elsewhere(
@@ -374,10 +378,10 @@ def _elsewhere(
         return (
             None if how is None else (how.start(1), how.end(), f"EXPLAIN {how[1].upper()}", _SEEN)
         )
-    found = instead_of([one.text for one in tokens[:3]])
-    if found is None:
+    advice = instead_of([token.text for token in tokens[:3]])
+    if advice is None:
         return None
-    verb, way_out = found
+    verb, way_out = advice
     return start, tokens[verb.count(" ")].end + 1, f"the statement {verb}", way_out
 
 
@@ -393,24 +397,24 @@ def shown_name(name: str, dialect: str) -> str:
     plain = re.fullmatch("[a-z_][a-z0-9_]*", name) is not None
     if plain:
         tokens = Dialect.get_or_raise(dialect).tokenize(name)
-        plain = [one.token_type for one in tokens] == [TokenType.VAR]
+        plain = [token.token_type for token in tokens] == [TokenType.VAR]
     return exp.to_identifier(name, quoted=not plain).sql(dialect)
 
 
 def normal_name(name: str, dialect: str) -> str:
     """A name that is written in quotes, in the dialect's normal case."""
-    found = normalize_identifiers(exp.to_identifier(name, quoted=True), dialect=dialect)
-    return found.name
+    identifier = normalize_identifiers(exp.to_identifier(name, quoted=True), dialect=dialect)
+    return identifier.name
 
 
 def _unclosed(text: str, reader: Dialect) -> tuple[str, int]:
     """The mark that opens what has no end, and where it stands: the last one outside of others."""
-    for found in reversed([*re.finditer(r"'|\"|`|\$\$|/\*", text)]):
+    for mark in reversed([*re.finditer(r"'|\"|`|\$\$|/\*", text)]):
         try:
-            reader.tokenize(text[: found.start()])
+            reader.tokenize(text[: mark.start()])
         except SqlglotError:
             continue
-        return found[0], found.start()
+        return mark[0], mark.start()
     return "", 0
 
 
@@ -469,14 +473,14 @@ def _joined(tree: exp.Expr) -> exp.Expr:
     """The tree with LATERAL VIEW EXPLODE(array) x AS y as CROSS JOIN UNNEST(array) AS x (y)."""
     for select in tree.find_all(exp.Select):
         views = select.args.get("laterals") or []
-        if all(type(one.this) is exp.Explode and one.args.get("view") for one in views):
+        if all(type(view.this) is exp.Explode and view.args.get("view") for view in views):
             select.set("laterals", None)
-            for one in views:
-                item = exp.Unnest(expressions=[one.this.this], alias=one.args.get("alias"))
+            for view in views:
+                item = exp.Unnest(expressions=[view.this.this], alias=view.args.get("alias"))
                 kind = {"kind": "CROSS"}
                 outer: Any = {"side": "LEFT", "on": exp.true()}
                 select.append(
-                    "joins", exp.Join(this=item, **(outer if one.args.get("outer") else kind))
+                    "joins", exp.Join(this=item, **(outer if view.args.get("outer") else kind))
                 )
     return tree
 
@@ -533,9 +537,9 @@ def _actions(tokens: list[Token]) -> tuple[list[Token], list[list[Token]]]:
 
     sqlglot reads several only where they are of one kind.
     """
-    if [one.token_type for one in tokens[:2]] != [TokenType.ALTER, TokenType.TABLE]:
+    if [token.token_type for token in tokens[:2]] != [TokenType.ALTER, TokenType.TABLE]:
         return tokens, []
-    depth, angles, found, start = 0, 0, list[list[Token]](), 2
+    depth, angles, actions, start = 0, 0, list[list[Token]](), 2
     while start < len(tokens) and tokens[start].text.upper() in ("IF", "EXISTS", "ONLY"):
         start += 1
     while start + 2 < len(tokens) and tokens[start + 1].token_type == TokenType.DOT:
@@ -546,12 +550,12 @@ def _actions(tokens: list[Token]) -> tuple[list[Token], list[list[Token]]]:
         if not depth and not token.text.strip("<>"):  # of a type, ARRAY<STRUCT<a: INT, b: INT>>
             angles += token.text.count("<") - token.text.count(">")
         if token.token_type == TokenType.COMMA and not depth and not angles:
-            found.append([])
-        elif not found:
-            found.append([token])
+            actions.append([])
+        elif not actions:
+            actions.append([token])
         else:
-            found[-1].append(token)
-    return tokens[:start], found
+            actions[-1].append(token)
+    return tokens[:start], actions
 
 
 def _read(words: str, tokens: list[Token], reader: Dialect) -> exp.Expr | _Wrong | None:
@@ -559,25 +563,25 @@ def _read(words: str, tokens: list[Token], reader: Dialect) -> exp.Expr | _Wrong
     try:
         (tree,) = _parser(reader.parser_class)(dialect=reader).parse(tokens, words)
     except ParseError as error:
-        found = error.errors[0] if error.errors else {}
-        place = found.get("line"), found.get("col")
-        token = next((one for one in tokens if (one.line, one.col) == place), tokens[-1])
-        said = str(found.get("description") or _first_line(error)).partition(" but got <")[0]
-        if "<class" in said:
-            said = "something is missing here"
-        elif "Unexpected" in said:
-            said = f"{token.text!r} is not expected here"
-        return _Wrong(token, said)
+        details = error.errors[0] if error.errors else {}
+        location = details.get("line"), details.get("col")
+        token = next((token for token in tokens if (token.line, token.col) == location), tokens[-1])
+        message = str(details.get("description") or _first_line(error)).partition(" but got <")[0]
+        if "<class" in message:
+            message = "something is missing here"
+        elif "Unexpected" in message:
+            message = f"{token.text!r} is not expected here"
+        return _Wrong(token, message)
     return tree
 
 
 def _all_of_it(parse: Callable[[Any], Any], parser: Any) -> Any:
     """The node of a function that has a grammar of its own, with all its arguments."""
     parser._given = []
-    found = parse(parser)
-    if isinstance(found, exp.Expr):
-        within(found, parser._given)
-    return found
+    node = parse(parser)
+    if isinstance(node, exp.Expr):
+        within(node, parser._given)
+    return node
 
 
 @cache
@@ -622,10 +626,10 @@ def _parser(base: type[Parser]) -> type[Parser]:
                 self._given = outer
 
         def _parse_function_args(self, alias: bool = False) -> Any:
-            found = super()._parse_function_args(alias)
+            arguments = super()._parse_function_args(alias)
             if self._given is not None:
-                self._given += found
-            return found
+                self._given += arguments
+            return arguments
 
         def _parse_bracket(self, this: Any = None) -> Any:
             if isinstance(this, exp.Bracket) and "offset" not in this.args:
@@ -642,10 +646,10 @@ def _parser(base: type[Parser]) -> type[Parser]:
             return super()._parse_bracket_key_value(is_map)
 
         def _parse_placeholder(self) -> Any:
-            first, found = self._curr, super()._parse_placeholder()
-            if isinstance(found, exp.Placeholder):
-                found.update_positions(start=first.start, end=self._prev.end)
-            return found
+            first, placeholder = self._curr, super()._parse_placeholder()
+            if isinstance(placeholder, exp.Placeholder):
+                placeholder.update_positions(start=first.start, end=self._prev.end)
+            return placeholder
 
         def _parse_expression(self) -> Any:
             # `a: 1` is `1 AS a` in DuckDB; in `SELECT :a`, `NOT :a`, `CASE :a` nothing has a name.
@@ -657,15 +661,15 @@ def _parser(base: type[Parser]) -> type[Parser]:
             return super()._parse_expression()
 
         def _parse_interval_span(self, this: Any, parse_function_unit: bool = True) -> Any:
-            found = super()._parse_interval_span(this, parse_function_unit)
-            if this.is_string and found.name != this.name:
-                found.set("this", this)
-                found.set("unit", None)
-            return found
+            interval = super()._parse_interval_span(this, parse_function_unit)
+            if this.is_string and interval.name != this.name:
+                interval.set("this", this)
+                interval.set("unit", None)
+            return interval
 
         def _parse_wrapped_id_vars(self, optional: bool = False) -> Any:
             words = [
-                one.text.upper() for one in self._tokens[max(self._index - 2, 0) : self._index]
+                token.text.upper() for token in self._tokens[max(self._index - 2, 0) : self._index]
             ]
             if words != ["USING", "KEY"]:
                 return super()._parse_wrapped_id_vars(optional)
@@ -692,11 +696,11 @@ def _parser(base: type[Parser]) -> type[Parser]:
             pass
 
         def _parse_as_command(self, start: Token) -> exp.Command:
-            first = {one.token_type for one in self._tokens[:_WORDS_OF_CREATE]}
+            first = {token.token_type for token in self._tokens[:_WORDS_OF_CREATE]}
             if start.token_type == TokenType.CREATE and first & {TokenType.TABLE, TokenType.VIEW}:
                 self.raise_error("Invalid expression / Unexpected token")
-            found: exp.Command = super()._parse_as_command(start)
-            return found
+            command: exp.Command = super()._parse_as_command(start)
+            return command
 
     return Strict
 
@@ -718,8 +722,8 @@ _NEAR: Final = 3
 def _meant(words: str, wrong: _Wrong, reader: Dialect) -> tuple[Token, str, str] | None:
     """The mistyped keyword behind a syntax error: with it mended, the text is SQL beyond there."""
     tokens = reader.tokenize(words)
-    place = next(n for n, one in enumerate(tokens) if one.start == wrong.token.start)
-    for token in reversed(tokens[max(0, place - _NEAR) : place + 1]):
+    index = next(n for n, token in enumerate(tokens) if token.start == wrong.token.start)
+    for token in reversed(tokens[max(0, index - _NEAR) : index + 1]):
         keyword = suggest(token.text.upper(), _KEYWORDS)
         if token.token_type == TokenType.VAR and keyword:
             tree = _tree(f"{words[: token.start]}{keyword}{words[token.end + 1 :]}", reader)
@@ -737,8 +741,8 @@ def _plain(tree: exp.Expr) -> exp.Expr:
     for ignored in [*tree.find_all(exp.IgnoreNulls)]:
         if isinstance(ignored.this, exp.AnyValue):
             ignored.replace(ignored.this)
-    found = [one for one in tree.walk() if one.args.get("negate")]
-    for node in reversed(found):  # inner ones first: the outer one is copied
+    negated = [node for node in tree.walk() if node.args.get("negate")]
+    for node in reversed(negated):  # inner ones first: the outer one is copied
         node.set("negate", None)
         whole = node.parent if isinstance(node.parent, exp.Escape) else node
         whole.replace(exp.Not(this=whole.copy()))
@@ -747,22 +751,22 @@ def _plain(tree: exp.Expr) -> exp.Expr:
 
 def _with_fields(tree: exp.Expr) -> exp.Expr:
     """The tree with `s.a`, where no table is called `s`, as a field of a column, as `(s).a` is."""
-    dotted = [one for one in tree.find_all(exp.Column) if one.args.get("table")]
+    dotted = [column for column in tree.find_all(exp.Column) if column.args.get("table")]
     if not dotted:
         return tree
-    tables = {one.name for one in tree.find_all(exp.Table, exp.TableAlias)}
+    tables = {table.name for table in tree.find_all(exp.Table, exp.TableAlias)}
     tables |= {"excluded", "unnest"}
     for node in dotted:
         first, *rest = node.parts
         if isinstance(node.this, exp.Star):
             continue
         table = first if first.name in tables else None
-        found: exp.Expr = exp.Column(this=rest.pop(0) if table else first, table=table)
+        path: exp.Expr = exp.Column(this=rest.pop(0) if table else first, table=table)
         if rest:
             for name in rest:
-                found = exp.Dot(this=found, expression=name)
-            found.meta["column"] = node.copy()
-            node.replace(found)
+                path = exp.Dot(this=path, expression=name)
+            path.meta["column"] = node.copy()
+            node.replace(path)
     return tree
 
 
@@ -780,5 +784,5 @@ def span_of(text: str, start: int, end: int, path: str | None) -> Span:
 def _error(
     kind: type[SqlError], message: str, span: Span, way_out: str | None, text: str
 ) -> SqlError:
-    found = Diagnostic(kind.code, message, span, way_out)
-    return kind(render_all([found], {span.path: text}), [found])
+    diagnostic = Diagnostic(kind.code, message, span, way_out)
+    return kind(render_all([diagnostic], {span.path: text}), [diagnostic])

@@ -160,27 +160,27 @@ def pattern_of(node: exp.Expr, dialect: str) -> str | None:
 
 def _text(node: exp.Expr) -> str | None:
     """The text that a constant is."""
-    found = constant(node)
-    return found.compute(()) if found is not None and found.type is TEXT else None
+    scalar = constant(node)
+    return scalar.compute(()) if scalar is not None and scalar.type is TEXT else None
 
 
 _AROUND: Final[dict[type, str]] = {exp.StartsWith: "{}%", exp.EndsWith: "%{}", exp.Contains: "%{}%"}
 
 
-def _split_part(text: str, delimiter: str, place: int) -> str:
-    return _part_at(text.split(delimiter) if delimiter else list(text), place)
+def _split_part(text: str, delimiter: str, index: int) -> str:
+    return _part_at(text.split(delimiter) if delimiter else list(text), index)
 
 
-def _part_of_whole(text: str, delimiter: str, place: int) -> str:
+def _part_of_whole(text: str, delimiter: str, index: int) -> str:
     """PostgreSQL's and Spark's: nothing parts a text, and no part is the one at 0."""
-    if place == 0:
+    if index == 0:
         raise ValueError("SPLIT_PART counts from 1, or from the end below 0")
-    return _part_at(text.split(delimiter) if delimiter else [text], place)
+    return _part_at(text.split(delimiter) if delimiter else [text], index)
 
 
-def _part_at(parts: list[str], place: int) -> str:
-    at = place - 1 if place > 0 else len(parts) + place
-    return parts[at] if place and 0 <= at < len(parts) else ""
+def _part_at(parts: list[str], index: int) -> str:
+    at = index - 1 if index > 0 else len(parts) + index
+    return parts[at] if index and 0 <= at < len(parts) else ""
 
 
 def _split(text: str | None, delimiter: str | None) -> tuple[str, ...] | None:
@@ -190,7 +190,7 @@ def _split(text: str | None, delimiter: str | None) -> tuple[str, ...] | None:
 
 
 def _padded(*, left: bool, fills: bool) -> Callable[..., str]:
-    def found(text: str, length: int, fill: str = " ") -> str:
+    def padded(text: str, length: int, fill: str = " ") -> str:
         missing = _fitting(length) - len(text)
         if missing <= 0:
             return text[: max(length, 0)]
@@ -201,7 +201,7 @@ def _padded(*, left: bool, fills: bool) -> Callable[..., str]:
         more = (fill * (missing // len(fill) + 1))[:missing]
         return more + text if left else text + more
 
-    return found
+    return padded
 
 
 def _repeated(text: Any, times: int) -> Any:
@@ -210,8 +210,8 @@ def _repeated(text: Any, times: int) -> Any:
 
 def _translated(text: str, old: str, new: str) -> str:
     table: dict[int, str | None] = {}
-    for place, one in enumerate(old):
-        table.setdefault(ord(one), new[place] if place < len(new) else None)
+    for index, letter in enumerate(old):
+        table.setdefault(ord(letter), new[index] if index < len(new) else None)
     return text.translate(table)
 
 
@@ -244,7 +244,7 @@ def _capitals(dialect: str) -> Callable[[str], str]:
     """Each word as in lower case, but for its first letter."""
     lower, upper, words = _LOWER[dialect], _upper_of_postgres, _WORDS[dialect]
     return lambda text: words.sub(
-        lambda one: upper(one[0][:1]) + lower(one[0])[len(lower(one[0][:1])) :], text
+        lambda word: upper(word[0][:1]) + lower(word[0])[len(lower(word[0][:1])) :], text
     )
 
 
@@ -328,8 +328,8 @@ OWN: Final[dict[tuple[type, str], Function]] = {
         )
     },
     **{
-        (exp.Chr, dialect): Function("CHR(code)", ("expressions",), of_types([BIGINT], TEXT), one)
-        for dialect, one in (
+        (exp.Chr, dialect): Function("CHR(code)", ("expressions",), of_types([BIGINT], TEXT), part)
+        for dialect, part in (
             ("duckdb", _character), ("postgres", _character_but_nul), ("spark", _latin),
         )
     },

@@ -72,15 +72,15 @@ def interval(statement: Statement, node: exp.Expr) -> Interval:
     sign = -1 if isinstance(written, exp.Neg) else 1
     text = "" if written is None else (written.this if sign < 0 else written).name.upper()
     if unit is None:
-        found = _in_words(text, statement.dialect)
+        parsed = _in_words(text, statement.dialect)
     else:
-        found = _in_words(f"{text} {unit.name.upper()}", "spark")  # no short words outside
-    if found is None or isinstance(unit, exp.IntervalSpan):
+        parsed = _in_words(f"{text} {unit.name.upper()}", "spark")  # no short words outside
+    if parsed is None or isinstance(unit, exp.IntervalSpan):
         way_out = (
             f"write INTERVAL '3' DAY or '1 month 2 days': a whole number of {', '.join(_UNITS)}"
         )
         raise statement.refused("this INTERVAL", node, way_out)
-    return Interval(sign * found.months, sign * found.rest)
+    return Interval(sign * parsed.months, sign * parsed.rest)
 
 
 def _in_words(text: str, dialect: str) -> Interval | None:
@@ -94,8 +94,8 @@ def _in_words(text: str, dialect: str) -> Interval | None:
     while part := _PART.match(text, at):
         number, space, word = part.groups()
         name = word.removesuffix("S") if plain else _SHORT.get(word, word.removesuffix("S"))
-        one = _UNITS.get(name)
-        if one is None or name in seen or (plain and ("." in number or not space)):
+        unit = _UNITS.get(name)
+        if unit is None or name in seen or (plain and ("." in number or not space)):
             return None
         if (dialect, name) == ("postgres", "QUARTER") or (dialect == "duckdb" and "+" in number):
             return None
@@ -105,10 +105,10 @@ def _in_words(text: str, dialect: str) -> Interval | None:
                 return None
             seen.update(("MILLISECOND", "MICROSECOND"))
         count, at = Fraction(number), part.end()
-        whole = int(count * one.months)
-        days = (count * one.months - whole) * 30
-        length = count * micros_of(one.rest)
-        if days and one.months > 1:  # which is rounded, or not
+        whole = int(count * unit.months)
+        days = (count * unit.months - whole) * 30
+        length = count * micros_of(unit.rest)
+        if days and unit.months > 1:  # which is rounded, or not
             return None
         if days.denominator > 1 or length.denominator > 1:
             return None
@@ -116,7 +116,9 @@ def _in_words(text: str, dialect: str) -> Interval | None:
         rest += timedelta(days=int(days), microseconds=int(length))
     clock = None if plain else _CLOCK.match(text, at)
     if clock is not None:
-        if any(one.rest < timedelta(days=1) for one in map(_UNITS.__getitem__, seen) if one.rest):
+        if any(
+            unit.rest < timedelta(days=1) for unit in map(_UNITS.__getitem__, seen) if unit.rest
+        ):
             return None  # which PostgreSQL has twice then
         at = clock.end()
         seconds = 3600 * int(clock[2]) + 60 * int(clock[3]) + Fraction(clock[4] or 0)
@@ -231,8 +233,8 @@ def borders_between(unit: str, first: datetime, last: datetime) -> int:
     """DATE_DIFF: how many borders of a unit lie between two moments."""
     size = _MONTHS.get(unit)
     if size is not None:
-        one, other = (moment.year * 12 + moment.month - 1 for moment in (first, last))
-        return other // size - one // size
+        first_month, last_month = (moment.year * 12 + moment.month - 1 for moment in (first, last))
+        return last_month // size - first_month // size
     cut, length = TRUNCATED[unit], LENGTHS[unit]
     return (cut(last) - cut(first)) // length
 

@@ -222,7 +222,7 @@ class Transactions(Maintained):
             self._pending.clear()
         except BaseException as error:
             stands = tx is not None and tx.is_committed
-            if stands and all(one.epoch is not tx for one in self._steps):
+            if stands and all(step.epoch is not tx for step in self._steps):
                 self._steps.append(Step(tx))  # an interrupt came when it stands
             if last:
                 self.rollback()
@@ -251,35 +251,35 @@ class Transactions(Maintained):
         return self._engine()
 
     def _untold_with(self, last: list[Step]) -> list[Any]:
-        hearing = (*self._subscriptions, *self._watchers)
-        return [*self._untold, *((one, last) for one in hearing)]
+        listeners = (*self._subscriptions, *self._watchers)
+        return [*self._untold, *((listener, last) for listener in listeners)]
 
     def _tell(self) -> None:
         """Tell of each transaction those who were not told of it, in their order."""
         while self._untold:
-            one, last = self._untold[0]
-            if isinstance(one, Subscription):
-                tell: Callable[[Any], object] = one.tell
-                relation = self.catalog.relation(one.view)  # None: it is gone meanwhile
-                told: Any = (
-                    () if relation is None else view_delta(relation, [step.told for step in last])
+            listener, last = self._untold[0]
+            if isinstance(listener, Subscription):
+                tell: Callable[[Any], object] = listener.tell
+                relation = self.catalog.relation(listener.view)  # None: it is gone meanwhile
+                news: Any = (
+                    () if relation is None else view_delta(relation, [step.news for step in last])
                 )
-                is_news = bool(told)
+                is_news = bool(news)
             else:
-                tell, is_news = one, True
+                tell, is_news = listener, True
                 relations = self.catalog.relations.values()
-                heard = [step.told for step in last]
-                told = [delta for there in relations if (delta := view_delta(there, heard))]
+                heard = [step.news for step in last]
+                news = [delta for view in relations if (delta := view_delta(view, heard))]
             self._untold = self._untold[1:]  # an interrupt leaves the others to a rollback
             if is_news:
-                tell(told)
+                tell(news)
 
     def delta(self, view: str) -> ViewDelta:
         """What the last committed transaction changed in a view or table.
 
         A CREATE is one, and changes no row that was there.
         """
-        return view_delta(self._relation(view), [step.told for step in self._last])
+        return view_delta(self._relation(view), [step.news for step in self._last])
 
     def subscribe(
         self, view: str, callback: Callable[[ViewDelta], object] | None = None
@@ -291,9 +291,9 @@ class Transactions(Maintained):
         self._relation(view)
         if callback is not None:
             require_callback(callback, "a ViewDelta")
-        found = Subscription(self, view, callback)
-        self._subscriptions.append(found)
-        return found
+        subscription = Subscription(self, view, callback)
+        self._subscriptions.append(subscription)
+        return subscription
 
     def watch(self, callback: Callable[[list[ViewDelta]], object]) -> Callable[[], None]:
         """Hear of every later transaction, after its commit: what changed in all tables and views.
@@ -311,25 +311,27 @@ class Transactions(Maintained):
 
     def forget(self, subscription: Subscription) -> None:
         """End a subscription. Idempotent."""
-        self._subscriptions = [one for one in self._subscriptions if one is not subscription]
+        self._subscriptions = [kept for kept in self._subscriptions if kept is not subscription]
 
     def _rename(self, renamed: Mapping[str, str]) -> None:
         """Have subscriptions follow what has another name, by its old one."""
-        for one in self._subscriptions:
-            one.view = renamed.get(one.view, one.view)
+        for subscription in self._subscriptions:
+            subscription.view = renamed.get(subscription.view, subscription.view)
 
     def _forget_unknown(self) -> None:
         """End the subscriptions to what there is no more, when that is final."""
         if not self._open:
-            there = self.catalog.relations
-            self._subscriptions = [one for one in self._subscriptions if one.view in there]
+            known = self.catalog.relations
+            self._subscriptions = [
+                subscription for subscription in self._subscriptions if subscription.view in known
+            ]
 
     def _relation(self, name: str) -> Relation:
-        found = self.catalog.relation(name)
-        if found is None:
+        relation = self.catalog.relation(name)
+        if relation is None:
             statement = Statement(name, 0, len(name), exp.Null(), explain="")
             raise statement.unknown("view", name, list(self.catalog.relations), None)
-        return found
+        return relation
 
 
 class Turn:
@@ -388,6 +390,6 @@ class Transaction:
             connection.rollback()
         elif len(connection._journal) > self._mark:
             connection._undo(self._mark)
-        said = connection._said(self._statement, error)
-        if said is not None:
-            raise said from error
+        mapped = connection._mapped(self._statement, error)
+        if mapped is not None:
+            raise mapped from error

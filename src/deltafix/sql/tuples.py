@@ -58,14 +58,14 @@ def compared(statement: Statement, node: exp.Expr) -> exp.Expr | None:
 
 def _less(pairs: Sequence[tuple[exp.Expr, exp.Expr]], *, or_equal: bool, strict: bool) -> exp.Expr:
     """Whether the first pair that differs rises."""
-    (one, other), *rest = pairs
-    less = _of(exp.LT, one, other)
+    (left, right), *rest = pairs
+    less = _of(exp.LT, left, right)
     if not strict:
-        is_last = exp.Is(this=other.copy(), expression=exp.Null())
-        is_none = exp.Is(this=one.copy(), expression=exp.Null())
+        is_last = exp.Is(this=right.copy(), expression=exp.Null())
+        is_none = exp.Is(this=left.copy(), expression=exp.Null())
         above = _both(exp.Not(this=is_none), is_last)
         less = exp.Coalesce(this=less, expressions=[above])
-    equal = _of(exp.EQ if strict else exp.NullSafeEQ, one, other)
+    equal = _of(exp.EQ if strict else exp.NullSafeEQ, left, right)
     if rest:
         then = _both(equal, exp.Paren(this=_less(rest, or_equal=or_equal, strict=strict)))
     elif or_equal:
@@ -75,12 +75,12 @@ def _less(pairs: Sequence[tuple[exp.Expr, exp.Expr]], *, or_equal: bool, strict:
     return exp.Or(this=less, expression=then)
 
 
-def _of(kind: type[exp.Expr], one: exp.Expr, other: exp.Expr) -> exp.Expr:
-    return kind(this=one.copy(), expression=other.copy())
+def _of(kind: type[exp.Expr], left: exp.Expr, right: exp.Expr) -> exp.Expr:
+    return kind(this=left.copy(), expression=right.copy())
 
 
-def _both(one: exp.Expr, other: exp.Expr) -> exp.Expr:
-    return exp.And(this=one, expression=other)
+def _both(left: exp.Expr, right: exp.Expr) -> exp.Expr:
+    return exp.And(this=left, expression=right)
 
 
 def _all(conditions: Sequence[exp.Expr]) -> exp.Expr:

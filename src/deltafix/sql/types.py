@@ -69,6 +69,7 @@ __all__ = [
     "Struct",
     "array_of",
     "array_type",
+    "as_sql",
     "common_type",
     "computed_decimal",
     "decimal_type",
@@ -79,12 +80,11 @@ __all__ = [
     "holds_all",
     "logical_name",
     "of_logical",
+    "row_as_sql",
     "shown",
     "shown_rows",
     "struct_of",
     "struct_type",
-    "told",
-    "told_row",
     "written_type",
 ]
 
@@ -102,9 +102,9 @@ class Struct(tuple[Any, ...]):
     @classmethod
     def of(cls, names: tuple[str, ...], values: Iterable[Any]) -> Struct:
         """The values of the fields of these names."""
-        made = cls(values)
-        made.names = names
-        return made
+        struct = cls(values)
+        struct.names = names
+        return struct
 
     def __repr__(self) -> str:
         return repr(dict(zip(self.names, self, strict=True)))
@@ -283,7 +283,7 @@ def computed_decimal(digits: int, scale: int, *given: SqlType) -> SqlType:
     It has more than 18 digits only where one of them has, or where there are more behind the point:
     what is computed of the engine's numbers is one.
     """
-    is_wide = scale > NARROW_DIGITS or any(one.is_wide for one in given)
+    is_wide = scale > NARROW_DIGITS or any(kind.is_wide for kind in given)
     return decimal_type(digits if is_wide else min(digits, NARROW_DIGITS), scale)
 
 
@@ -295,23 +295,25 @@ def array_type(element: SqlType) -> SqlType:
     def written(values: Any) -> str | None:
         if not isinstance(values, list | tuple):
             return None
-        found = [None if one is None else write(one) for one in values]
-        if any(made is None and one is not None for made, one in zip(found, values, strict=True)):
+        encoded = [None if value is None else write(value) for value in values]
+        if any(
+            code is None and value is not None for code, value in zip(encoded, values, strict=True)
+        ):
             return None
-        return packed(base, found)
+        return packed(base, encoded)
 
-    def found(text: str) -> tuple[Any, ...]:
+    def parsed(text: str) -> tuple[Any, ...]:
         values = unpacked(base, text)
         if read is None:
             return values
-        return tuple(None if one is None else read(one) for one in values)
+        return tuple(None if value is None else read(value) for value in values)
 
     return SqlType(
         f"{element.name}[]",
         "symbol",
         f"{element.code}[]",
         written,
-        found,
+        parsed,
         element=element,
     )
 
@@ -327,16 +329,21 @@ def struct_type(fields: tuple[tuple[str, SqlType], ...]) -> SqlType:
         parts = Struct.parts(value, names)
         if parts is None:
             return None
-        found = [None if p is None else k.write(p) for k, p in zip(kinds, parts, strict=True)]
-        if any(made is None and one is not None for made, one in zip(found, parts, strict=True)):
+        encoded = [None if p is None else k.write(p) for k, p in zip(kinds, parts, strict=True)]
+        if any(
+            code is None and value is not None for code, value in zip(encoded, parts, strict=True)
+        ):
             return None
-        return packed(bases, found)
+        return packed(bases, encoded)
 
-    def found(text: str) -> Struct:
+    def parsed(text: str) -> Struct:
         pairs = zip(kinds, unpacked(bases, text), strict=True)
         return Struct.of(
             names,
-            (one if one is None or kind.read is None else kind.read(one) for kind, one in pairs),
+            (
+                value if value is None or kind.read is None else kind.read(value)
+                for kind, value in pairs
+            ),
         )
 
     shown = (f"{_quoted(name)} {kind.name}" for name, kind in fields)
@@ -346,7 +353,7 @@ def struct_type(fields: tuple[tuple[str, SqlType], ...]) -> SqlType:
         "symbol",
         f"STRUCT({', '.join(codes)})",
         written,
-        found,
+        parsed,
         fields=fields,
     )
 
@@ -379,11 +386,13 @@ def _native(base: str, nullable: str) -> tuple[FunctorDecl, ...]:
         "like": ((value, other), "number"),
     }
     declared = (FunctorDecl(f"~{name}_{base}", *shape) for name, shape in shapes.items())
-    return tuple(one for one in declared if one.name in NATIVE)
+    return tuple(functor for functor in declared if functor.name in NATIVE)
 
 
 NATIVE_FUNCTORS: Final = {
-    one.name: one for base, nullable in _NULLABLE.items() for one in _native(base, nullable)
+    functor.name: functor
+    for base, nullable in _NULLABLE.items()
+    for functor in _native(base, nullable)
 }
 """What the engine does with conditions and nullable values by itself (`rules.values.NATIVE`)."""
 
@@ -480,11 +489,11 @@ def written_type(statement: Statement, written: exp.Expr | None, node: exp.Expr)
 
 def _written_struct(statement: Statement, written: exp.Expr, node: exp.Expr) -> SqlType:
     fields = []
-    for one in written.expressions:
-        if not isinstance(one, exp.ColumnDef) or one.args.get("constraints"):
+    for field in written.expressions:
+        if not isinstance(field, exp.ColumnDef) or field.args.get("constraints"):
             way_out = "name each field, and its type: STRUCT(a INTEGER, b TEXT)"
             raise statement.refused(f"type {written.sql()}", node, way_out)
-        fields.append((str(one.name), written_type(statement, one.args.get("kind"), node)))
+        fields.append((str(field.name), written_type(statement, field.args.get("kind"), node)))
     return struct_of(fields, statement, node)
 
 
@@ -493,7 +502,7 @@ def struct_of(
 ) -> SqlType:
     """The type of structs that a statement makes. Raises SqlProgrammingError."""
     names = [name for name, _ in fields]
-    twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
+    twice = next((name for position, name in enumerate(names) if name in names[:position]), None)
     if twice is not None or not names:
         message = "a STRUCT without fields" if twice is None else f"two fields {twice!r}"
         raise statement.wrong(message, node, "give each field a name of its own")
@@ -526,13 +535,13 @@ def common_type(left: SqlType, right: SqlType) -> SqlType | None:
         element = common_type(left.element, right.element)
         return None if element is None else array_type(element)
     if [name for name, _ in left.fields] == [name for name, _ in right.fields] != []:
-        found = []
-        for (name, one), (_, other) in zip(left.fields, right.fields, strict=True):
-            both = common_type(one, other)
+        fields = []
+        for (name, kind), (_, other) in zip(left.fields, right.fields, strict=True):
+            both = common_type(kind, other)
             if both is None:
                 return None
-            found.append((name, both))
-        return struct_type(tuple(found))
+            fields.append((name, both))
+        return struct_type(tuple(fields))
     if left.is_time and right.is_time:
         return max(left, right, key=_TIMES.index)
     return None
@@ -585,43 +594,45 @@ def encode(value: SqlValue, kind: SqlType, *, nullable: bool) -> Any:
         if nullable:
             return None
         raise ValueError("NULL in a column that is NOT NULL")
-    found = kind.write(value)
-    if found is None:
+    written = kind.write(value)
+    if written is None:
         raise ValueError(_misfit(value, kind))
-    return (found,) if nullable else found
+    return (written,) if nullable else written
 
 
-def _misfit(value: Any, kind: SqlType, place: str = "") -> str:
+def _misfit(value: Any, kind: SqlType, path: str = "") -> str:
     """Why a value is none of a type: what of it is not, and what would be valid there."""
     parts: Iterable[tuple[str, Any, SqlType]] = ()
     if kind.element is not None and isinstance(value, list | tuple):
-        parts = ((f"[{n}]", one, kind.element) for n, one in enumerate(value, 1))
+        parts = ((f"[{n}]", element, kind.element) for n, element in enumerate(value, 1))
     names = tuple(name for name, _ in kind.fields)
-    found = Struct.parts(value, names) if names else None
-    if found is not None:
-        parts = ((f".{name}", one, of) for (name, of), one in zip(kind.fields, found, strict=True))
-    for where, one, of in parts:
-        if one is not None and not of.holds(one):
-            return _misfit(one, of, place + where)
+    values = Struct.parts(value, names) if names else None
+    if values is not None:
+        parts = (
+            (f".{name}", part, of) for (name, of), part in zip(kind.fields, values, strict=True)
+        )
+    for step, part, of in parts:
+        if part is not None and not of.holds(part):
+            return _misfit(part, of, path + step)
     valid = f"whole numbers of {kind.bits} bits" if kind.is_integer else kind.name
     valid = _PYTHON.get(kind, valid)
     if kind.is_decimal and isinstance(value, float | str):
         valid = _decimals(value, kind)
-    said = str(value) if isinstance(value, Decimal) else repr(shown(value))
-    message = f"{said} is no {kind.name}" + (f" at {place}" if place else "")
+    text = str(value) if isinstance(value, Decimal) else repr(shown(value))
+    message = f"{text} is no {kind.name}" + (f" at {path}" if path else "")
     given = value.names if isinstance(value, Struct) else value
     if names and isinstance(value, Struct | Mapping):
         lacks = ", ".join(name for name in names if name not in given)
         more = ", ".join(str(name) for name in given if name not in names)
         return f"{message}: no value for {lacks}" if lacks else f"{message}: it has no field {more}"
-    return f"{message}; {'that place' if place else 'the column'} takes {valid}"
+    return f"{message}; {'that place' if path else 'the column'} takes {valid}"
 
 
 def _decimals(value: float | str, kind: SqlType) -> str:
     """What a column of decimals takes, instead of a float or a text."""
     try:
-        found = DECIMALS.quantize(Decimal(str(value)), Decimal(1).scaleb(-kind.scale))
-        like = f'decimal.Decimal("{found}")' if kind.holds(found) else "decimal.Decimal"
+        quantized = DECIMALS.quantize(Decimal(str(value)), Decimal(1).scaleb(-kind.scale))
+        like = f'decimal.Decimal("{quantized}")' if kind.holds(quantized) else "decimal.Decimal"
     except decimal.InvalidOperation:
         like = "decimal.Decimal"
     arrow = f"pyarrow.decimal128({kind.digits}, {kind.scale})"
@@ -669,7 +680,7 @@ def shown_rows(
     return [tuple(map(shown, row)) for row in rows]
 
 
-def told(value: SqlValue) -> str:
+def as_sql(value: SqlValue) -> str:
     """A value as errors have it: as SQL writes it."""
     if value is None or isinstance(value, bool):
         return {None: "NULL", True: "TRUE", False: "FALSE"}[value]
@@ -681,6 +692,6 @@ def told(value: SqlValue) -> str:
     return as_json(shown(value)) if is_nested else plain_text(value)
 
 
-def told_row(row: Iterable[SqlValue]) -> str:
+def row_as_sql(row: Iterable[SqlValue]) -> str:
     """A row as errors have it."""
-    return f"({', '.join(map(told, row))})"
+    return f"({', '.join(map(as_sql, row))})"

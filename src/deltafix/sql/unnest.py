@@ -36,9 +36,9 @@ def elements(formulas: Formulas, item: exp.Expr, node: exp.Unnest) -> tuple[list
     builder, scope = formulas.builder, formulas.scope
     inner = type(formulas)(builder, scope, [])
     arrays = node.expressions
-    place, columns = _side_by_side(inner, [node] * len(arrays), arrays)
+    index, columns = _side_by_side(inner, [node] * len(arrays), arrays)
     alias, numbered = item.args.get("alias"), node.args.get("offset")
-    named = [] if alias is None else [one.name for one in alias.columns]
+    named = [] if alias is None else [column.name for column in alias.columns]
     if isinstance(numbered, exp.Identifier):
         named.append(numbered.name)
     name = item.alias or "unnest"
@@ -49,17 +49,17 @@ def elements(formulas: Formulas, item: exp.Expr, node: exp.Unnest) -> tuple[list
     shown = shown_as(scope.statement, item, named, given)
     if numbered:
         first = Scalar(lambda row: row[0] + 1, BIGINT, nullable=False)
-        columns.append(builder.apply(first, [place], inner.body))
-    return inner.body, Source(name, dict(zip(shown, columns, strict=True)), (place,))
+        columns.append(builder.apply(first, [index], inner.body))
+    return inner.body, Source(name, dict(zip(shown, columns, strict=True)), (index,))
 
 
 def _side_by_side(
     formulas: Formulas, nodes: list[exp.Expr], arrays: list[exp.Expr]
 ) -> tuple[Operand, list[Operand]]:
-    """The places of the longest of some arrays, and the element of each there, or NULL."""
+    """The indexes of the longest of some arrays, and the element of each there, or NULL."""
     builder, scope = formulas.builder, formulas.scope
-    operands = [formulas.operand(one) for one in arrays]
-    kinds = [one.type.element for one in operands]
+    operands = [formulas.operand(array) for array in arrays]
+    kinds = [operand.type.element for operand in operands]
     for node, kind, operand in zip(nodes, kinds, operands, strict=True):
         if kind is None:
             message = f"UNNEST of {operand.type.name}"
@@ -67,21 +67,21 @@ def _side_by_side(
             raise scope.statement.wrong(message, node, way_out)
 
     def size(row: Any) -> int:
-        return max(0 if one is None else len(one) for one in row)
+        return max(0 if array is None else len(array) for array in row)
 
     def element(row: Any) -> Any:
         array, at = row
         return None if array is None or at >= len(array) else array[at]
 
     count = builder.apply(Scalar(size, BIGINT, nullable=False), operands, formulas.body)
-    place = Operand(builder.fresh("i"), BIGINT, nullable=False)
-    formulas.body.append(equal(place.term, Call("range", (Const(0, "number"), count.term))))
+    index = Operand(builder.fresh("i"), BIGINT, nullable=False)
+    formulas.body.append(equal(index.term, Call("range", (Const(0, "number"), count.term))))
     values = [
-        builder.apply(Scalar(element, kind, nullable=True), [operand, place], formulas.body)
+        builder.apply(Scalar(element, kind, nullable=True), [operand, index], formulas.body)
         for kind, operand in zip(kinds, operands, strict=True)
         if kind is not None
     ]
-    return place, values
+    return index, values
 
 
 # --- in SELECT -----------------------------------------------------------------------------------
@@ -116,18 +116,21 @@ def expand(formulas: Formulas, nodes: Iterable[exp.Expr]) -> list[Operand]:
             part = part.parent
         return False
 
-    asked = {scope.qualified(one): one for one in expanded_in(nodes) if not (known and within(one))}
+    asked = {
+        scope.qualified(node): node for node in expanded_in(nodes) if not (known and within(node))
+    }
     if not asked:
         return []
-    found = list(asked.values())
+    unnests = list(asked.values())
     arrays = []
-    for one in found:
-        given = one.expressions if isinstance(one, exp.Unnest) else [one.this]
-        scope.statement.require_only(one, ("this", "expressions"))
-        if len(given) != 1 or expanded_in(given):
+    for unnest in unnests:
+        arguments = unnest.expressions if isinstance(unnest, exp.Unnest) else [unnest.this]
+        scope.statement.require_only(unnest, ("this", "expressions"))
+        if len(arguments) != 1 or expanded_in(arguments):
             way_out = "write one UNNEST for each array, and those of elements in FROM"
-            raise formulas.builder.refused("UNNEST of several arrays, or of UNNEST", one, way_out)
-        arrays.append(given[0])
-    place, values = _side_by_side(formulas, found, arrays)
+            message = "UNNEST of several arrays, or of UNNEST"
+            raise formulas.builder.refused(message, unnest, way_out)
+        arrays.append(arguments[0])
+    index, values = _side_by_side(formulas, unnests, arrays)
     scope.elements = dict(zip(asked, values, strict=True))
-    return [place]
+    return [index]

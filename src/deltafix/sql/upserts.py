@@ -18,10 +18,10 @@ from deltafix.sql.literals import Compute, typed
 from deltafix.sql.rows import CodedEdit, Edit, checked, encoded
 from deltafix.sql.scalar import EXCLUDED, Scalars, over
 from deltafix.sql.scans import Columns, Test, assign
-from deltafix.sql.setting import computed, set_places, sound, where_of
+from deltafix.sql.setting import computed, set_positions, sound, where_of
 from deltafix.sql.tables import Key, Table
 from deltafix.sql.text import Statement, exp
-from deltafix.sql.types import decode_rows, told_row
+from deltafix.sql.types import decode_rows, row_as_sql
 from deltafix.sql.vectors import ByValueError
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ __all__ = ["Upsert", "conflict_of"]
 class Upsert:
     """Rows to insert where those whose key is there are left out, or change the row that has it.
 
-    `nodes` say what the columns at `places` become, where the `test` holds, and `values` compute
+    `nodes` say what the columns at `positions` become, where the `test` holds, and `values` compute
     it: of a row that is there, and behind it the one that was to be inserted.
     """
 
@@ -42,7 +42,7 @@ class Upsert:
     keys: Sequence[Key]
     scalars: Scalars
     test: Test | None
-    places: Sequence[int]
+    positions: Sequence[int]
     nodes: Sequence[exp.Expr]
     values: Sequence[Compute]
 
@@ -52,18 +52,18 @@ class Upsert:
         columns = table.relation.columns
         keys = _conflicting(statement, table, conflict)
         scalars = over(statement, (table.relation.name, columns), (EXCLUDED, columns))
-        places = list(set_places(statement, conflict, table.relation.name, columns))
+        positions = list(set_positions(statement, conflict, table.relation.name, columns))
         nodes = [
-            typed(one.expression, columns[place].type)
-            for one, place in zip(conflict.expressions, places, strict=True)
+            typed(assignment.expression, columns[position].type)
+            for assignment, position in zip(conflict.expressions, positions, strict=True)
         ]
-        values = [scalars.compile(one).compute for one in nodes]
+        values = [scalars.compile(node).compute for node in nodes]
         where = where_of(conflict)
         test = None
         if where is not None:
             scalars.truth(where, where)
             test = Test.of(scalars, where)
-        return cls(table, keys, scalars, test, places, nodes, values)
+        return cls(table, keys, scalars, test, positions, nodes, values)
 
     def edit(
         self, connection: Connection, statement: Statement, given: Edit | CodedEdit
@@ -76,8 +76,8 @@ class Upsert:
         def again() -> Edit:
             return self._by_row(connection, statement, [*coded.by_row_again().added])
 
-        made = self.in_codes(connection, coded)
-        return again() if made is None else made._replace(again=again)
+        coded_edit = self.in_codes(connection, coded)
+        return again() if coded_edit is None else coded_edit._replace(again=again)
 
     def _by_row(self, connection: Connection, statement: Statement, rows: Sequence[Row]) -> Edit:
         removed, added, replaced = list[Row](), list[Row](), list[Row]()
@@ -86,25 +86,25 @@ class Upsert:
         columns, test = self.table.relation.columns, self.test
         for row in rows:
             mine = [(key, key.of(row)) for key in self.keys if None not in key.of(row)]
-            there = next((held[k][v] for k, v in mine if v in held[k]), None)
+            stored = next((held[k][v] for k, v in mine if v in held[k]), None)
             if not seen.isdisjoint(mine):
-                if self.places:
-                    shown = told_row(*decode_rows([row], columns))
+                if self.positions:
+                    shown = row_as_sql(*decode_rows([row], columns))
                     message = f"two rows of the statement have one key; the second is {shown}"
                     raise statement.integrity(message, "insert each key once")
                 continue
-            if there is None or self.places:  # a row that is left out holds no key
+            if stored is None or self.positions:  # a row that is left out holds no key
                 seen.update(mine)
-            if there is None:
+            if stored is None:
                 added.append(row)
-            elif self.places:
-                both = [*decode_rows([there], columns)[0], *decode_rows([row], columns)[0]]
+            elif self.positions:
+                both = [*decode_rows([stored], columns)[0], *decode_rows([row], columns)[0]]
                 if test is None or computed(statement, test.compute, both) is True:
-                    changed = list(there)
-                    for place, compute in zip(self.places, self.values, strict=True):
+                    changed = list(stored)
+                    for position, compute in zip(self.positions, self.values, strict=True):
                         value = computed(statement, compute, both)
-                        changed[place] = encoded(statement, columns[place], value)
-                    removed.append(there)
+                        changed[position] = encoded(statement, columns[position], value)
+                    removed.append(stored)
                     replaced.append(tuple(changed))
                     added.append(replaced[-1])
         return checked(statement, Edit(self.table, removed, added, replaced))
@@ -115,28 +115,28 @@ class Upsert:
         schema, columns = rows.schema, table.relation.columns
         at, known = np.full(len(rows), -1, np.int64), rows.nothing.codes
         for key in self.keys:
-            mine = rows.codes[:, list(key.places)]
+            mine = rows.codes[:, list(key.positions)]
             wanted = without_nil(mine)
             if len(distinct(wanted)) < len(wanted):
                 return None
-            there = connection.rows_in_codes(table, key, wanted)
-            places = places_among(mine, there.codes[:, list(key.places)])
-            at = np.where((at < 0) & (places >= 0), places + len(known), at)
-            known = np.concatenate([known, there.codes])
+            stored = connection.rows_in_codes(table, key, wanted)
+            indexes = places_among(mine, stored.codes[:, list(key.positions)])
+            at = np.where((at < 0) & (indexes >= 0), indexes + len(known), at)
+            known = np.concatenate([known, stored.codes])
         fresh, matched = rows.codes[at < 0], rows.codes[at >= 0]
-        if not self.places:
+        if not self.positions:
             added = CodedRows(schema, fresh, rows.tables)
             return CodedEdit(table, rows.nothing, added)
         old = known[at[at >= 0]]  # no row twice: no key is given twice
-        both = [side[:, place] for side in (old, matched) for place in range(len(columns))]
-        there_ = Columns((*columns, *columns), both, rows.tables)
+        both = [side[:, position] for side in (old, matched) for position in range(len(columns))]
+        candidates = Columns((*columns, *columns), both, rows.tables)
         try:
             if self.test is not None and len(old):
-                fits = self.test.fits(there_)
-                old, there_ = old[fits], there_.where(fits)
+                fits = self.test.fits(candidates)
+                old, candidates = old[fits], candidates.where(fits)
             changed = old.copy()
-            for place, node in zip(self.places, self.nodes, strict=True) if len(old) else ():
-                changed[:, place] = assign(self.scalars, node, columns[place], there_)
+            for position, node in zip(self.positions, self.nodes, strict=True) if len(old) else ():
+                changed[:, position] = assign(self.scalars, node, columns[position], candidates)
         except (ByValueError, ValueError, ArithmeticError):
             return None
         added = CodedRows(schema, np.concatenate([changed, fresh]), rows.tables)
@@ -158,7 +158,7 @@ def _alternative(
     """INSERT OR REPLACE and OR IGNORE, as DuckDB has them, as ON CONFLICT of all that is given."""
     word = str(node.args["alternative"]).upper()
     columns = table.relation.columns
-    keys = [[columns[place].name for place in key.places] for key in table.keys]
+    keys = [[columns[position].name for position in key.positions] for key in table.keys]
     action = "DO NOTHING" if word == "IGNORE" else "DO UPDATE SET ..."
     way_out = (
         f"write ON CONFLICT ({', '.join(keys[0]) if keys else 'key'}) {action} behind the rows"
@@ -188,14 +188,16 @@ def _conflicting(statement: Statement, table: Table, conflict: exp.OnConflict) -
     """The keys that ON CONFLICT is about."""
     columns = table.relation.columns
     named = [
-        one.this.name if isinstance(one, exp.Ordered) else one.name
-        for one in conflict.args.get("conflict_keys") or ()
+        key.this.name if isinstance(key, exp.Ordered) else key.name
+        for key in conflict.args.get("conflict_keys") or ()
     ]
-    fitting = [k for k in table.keys if sorted(columns[p].name for p in k.places) == sorted(named)]
+    fitting = [
+        k for k in table.keys if sorted(columns[p].name for p in k.positions) == sorted(named)
+    ]
     if not named and (len(table.keys) == 1 or not conflict.expressions):
         fitting = list(table.keys)
     if not fitting:
-        keys = "; ".join(", ".join(columns[p].name for p in key.places) for key in table.keys)
+        keys = "; ".join(", ".join(columns[p].name for p in key.positions) for key in table.keys)
         message = f"ON CONFLICT ({', '.join(named)}) names no key of {table.relation.name}"
         raise statement.wrong(message, conflict, f"its keys are: {keys or 'none'}")
     return fitting

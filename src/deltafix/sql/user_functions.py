@@ -16,7 +16,7 @@ from sqlglot.errors import SqlglotError
 from deltafix.errors import SqlError, SqlRefusedError
 from deltafix.sql.signatures import Function
 from deltafix.sql.text import DIALECTS, Statement, exp
-from deltafix.sql.types import NULL, SqlType, common_type, encode, shown, told, written_type
+from deltafix.sql.types import NULL, SqlType, as_sql, common_type, encode, shown, written_type
 
 __all__ = ["USER", "create_function"]
 
@@ -53,7 +53,7 @@ def create_function(
         raise ValueError(f"{name!r} is no name of a function: letters, digits and _")
     if _is_taken(name):
         raise ValueError(f"SQL has a function {name.upper()} of its own; choose another name")
-    wanted, found = [_type(one) for one in parameters], _type(return_type)
+    kinds, returned = [_type(parameter) for parameter in parameters], _type(return_type)
 
     def compute(*values: Any) -> Any:
         if not takes_null and any(value is None for value in values):
@@ -63,35 +63,35 @@ def create_function(
             value = function(*given)
             if value is None:
                 return None
-            code = encode(value, found, nullable=False)
+            code = encode(value, returned, nullable=False)
         except RecursionError:
             raise
         except Exception as error:
-            said = error if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
-            call = f"{name.upper()}({', '.join(map(told, given))})"
-            raise ValueError(f"{call}: {said}") from error
-        return code if found.read is None else found.read(code)
+            reason = error if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+            call = f"{name.upper()}({', '.join(map(as_sql, given))})"
+            raise ValueError(f"{call}: {reason}") from error
+        return code if returned.read is None else returned.read(code)
 
     def result(types: Sequence[SqlType]) -> SqlType | None:
-        fit = len(types) == len(wanted) and all(
-            one is NULL or common_type(one, two) is two
-            for one, two in zip(types, wanted, strict=True)
+        fit = len(types) == len(kinds) and all(
+            kind is NULL or common_type(kind, parameter) is parameter
+            for kind, parameter in zip(types, kinds, strict=True)
         )
-        return found if fit else None
+        return returned if fit else None
 
-    made = Function(
-        f"{name.upper()}({', '.join(one.name for one in wanted)})",
+    definition = Function(
+        f"{name.upper()}({', '.join(kind.name for kind in kinds)})",
         ("expressions",),
         result,
         compute,
         strict=False,
         nullable=lambda _: True,
-        least=len(wanted),
-        takes=tuple(wanted),
+        least=len(kinds),
+        takes=tuple(kinds),
         flags=("this",),
     )
-    before = USER.setdefault(name.upper(), made)
-    if before is not made:
+    before = USER.setdefault(name.upper(), definition)
+    if before is not definition:
         raise ValueError(f"there is a function {name.upper()} already, which views may call")
 
 

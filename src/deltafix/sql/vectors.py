@@ -52,8 +52,8 @@ _ROOM: Final = 1 << 63
 
 def truth(scalars: Scalars, node: exp.Expr, columns: Columns) -> Mask:
     """For which rows a condition is true. Raises ByValueError."""
-    found = _truth(scalars, node, columns)
-    true = found.values if found.null is None else found.values & ~found.null
+    truths = _truth(scalars, node, columns)
+    true = truths.values if truths.null is None else truths.values & ~truths.null
     return np.broadcast_to(true, len(columns))
 
 
@@ -68,14 +68,14 @@ def numbers(scalars: Scalars, node: exp.Expr, columns: Columns) -> Numbers:
     kind = scalars.compile(node).type
     if type(node) not in _ARITHMETIC or not kind.is_numeric or kind.is_wide:
         raise ByValueError
-    sides = [numbers(scalars, one, columns) for one in (node.this, node.expression)]
-    if not all(one.kind.is_numeric for one in sides):
+    sides = [numbers(scalars, side, columns) for side in (node.this, node.expression)]
+    if not all(side.kind.is_numeric for side in sides):
         raise ByValueError
     null, operate = _either(sides[0].null, sides[1].null), _ARITHMETIC[type(node)]
     if kind is DOUBLE:
         if scalars.statement.dialect == "postgres":  # what is too large or small is an error there
             raise ByValueError
-        left, right = (as_kind(one, DOUBLE).values for one in sides)
+        left, right = (as_kind(side, DOUBLE).values for side in sides)
         with np.errstate(all="ignore"):
             return Numbers(DOUBLE, operate(left, right), null)
     if isinstance(node, exp.Mul):
@@ -83,22 +83,22 @@ def numbers(scalars: Scalars, node: exp.Expr, columns: Columns) -> Numbers:
         if sides[0].kind.scale + sides[1].kind.scale != kind.scale:
             raise ByValueError
     else:
-        sides = [_scaled(one, kind.scale) for one in sides]
+        sides = [_scaled(side, kind.scale) for side in sides]
         room = _magnitude(sides[0]) + _magnitude(sides[1])
     if room >= _ROOM:
         raise ByValueError
     return _within(Numbers(kind, operate(sides[0].values, sides[1].values), null))
 
 
-def as_kind(one: Numbers, kind: SqlType) -> Numbers:
+def as_kind(vector: Numbers, kind: SqlType) -> Numbers:
     """Numbers as those of another type, where each is one of its values. Raises ByValueError."""
-    if kind is DOUBLE and one.kind.is_integer:
-        return Numbers(DOUBLE, np.asarray(one.values).astype(np.float64), one.null)
-    if kind.is_exact and one.kind.is_exact and kind.scale >= one.kind.scale:
-        return _within(Numbers(kind, *_scaled(one, kind.scale)[1:]))
-    if kind.code != one.kind.code:
+    if kind is DOUBLE and vector.kind.is_integer:
+        return Numbers(DOUBLE, np.asarray(vector.values).astype(np.float64), vector.null)
+    if kind.is_exact and vector.kind.is_exact and kind.scale >= vector.kind.scale:
+        return _within(Numbers(kind, *_scaled(vector, kind.scale)[1:]))
+    if kind.code != vector.kind.code:
         raise ByValueError
-    return Numbers(kind, one.values, one.null)
+    return Numbers(kind, vector.values, vector.null)
 
 
 # --- inside --------------------------------------------------------------------------------------
@@ -106,8 +106,8 @@ def as_kind(one: Numbers, kind: SqlType) -> Numbers:
 
 def _constant(scalars: Scalars, node: exp.Expr) -> Numbers:
     """The value of a node that reads no column."""
-    found = constant(node)
-    scalar = scalars.compile(node) if found is None or found.type is BEYOND else found
+    fixed = constant(node)
+    scalar = scalars.compile(node) if fixed is None or fixed.type is BEYOND else fixed
     if scalar.type.base == "symbol" or scalar.type in (NULL, BEYOND):
         raise ByValueError
     try:
@@ -126,12 +126,12 @@ def _truth(scalars: Scalars, node: exp.Expr, columns: Columns) -> Numbers:
         inner = _truth(scalars, node.this, columns)
         return Numbers(BOOLEAN, ~inner.values, inner.null)
     if isinstance(node, exp.And | exp.Or):
-        both = [_truth(scalars, one, columns) for one in (node.this, node.expression)]
+        both = [_truth(scalars, side, columns) for side in (node.this, node.expression)]
         return _joined(both, decisive=isinstance(node, exp.Or))
     if isinstance(node, exp.Between) and not node.args.get("symmetric"):
         low = exp.GTE(this=node.this, expression=node.args["low"])
         high = exp.LTE(this=node.this, expression=node.args["high"])
-        both = [_compared(scalars, one, columns) for one in (low, high)]
+        both = [_compared(scalars, bound, columns) for bound in (low, high)]
         return _joined(both, decisive=False)
     if isinstance(node, exp.In) and not (node.args.get("unnest") or node.args.get("query")):
         return _member(scalars, node, columns)
@@ -143,18 +143,18 @@ def _truth(scalars: Scalars, node: exp.Expr, columns: Columns) -> Numbers:
         return Numbers(BOOLEAN, np.False_ if null is None else null)
     if type(node) in COMPARE:
         return _compared(scalars, node, columns)
-    found = numbers(scalars, node, columns)
-    if found.kind is not BOOLEAN:
+    vector = numbers(scalars, node, columns)
+    if vector.kind is not BOOLEAN:
         raise ByValueError
-    return Numbers(BOOLEAN, found.values != 0, found.null)
+    return Numbers(BOOLEAN, vector.values != 0, vector.null)
 
 
 def _joined(sides: list[Numbers], *, decisive: bool) -> Numbers:
     """AND, or OR where it is true that is decisive."""
     decided: Any = np.False_
-    for one in sides:
-        mine = one.values if decisive else ~one.values
-        decided = decided | (mine if one.null is None else mine & ~one.null)
+    for side in sides:
+        mine = side.values if decisive else ~side.values
+        decided = decided | (mine if side.null is None else mine & ~side.null)
     null = _either(sides[0].null, sides[1].null)
     unknown = None if null is None else null & ~decided
     return Numbers(BOOLEAN, decided if decisive else ~decided, unknown)
@@ -162,24 +162,24 @@ def _joined(sides: list[Numbers], *, decisive: bool) -> Numbers:
 
 def _member(scalars: Scalars, node: exp.In, columns: Columns) -> Numbers:
     """`x IN (1, 2)`, of whole numbers."""
-    one = numbers(scalars, node.this, columns)
+    tested = numbers(scalars, node.this, columns)
     others = [_constant(scalars, other) for other in node.expressions]
-    if not one.kind.is_integer or not all(other.kind.is_integer for other in others):
+    if not tested.kind.is_integer or not all(other.kind.is_integer for other in others):
         raise ByValueError
     wanted = np.array([other.values for other in others], np.int64)
-    return Numbers(BOOLEAN, np.isin(one.values, wanted), one.null)
+    return Numbers(BOOLEAN, np.isin(tested.values, wanted), tested.null)
 
 
 def _compared(scalars: Scalars, node: exp.Expr, columns: Columns) -> Numbers:
-    one, two = node.this, node.expression
-    if isinstance(node, _NULL_SAFE) or isinstance(two, exp.Any | exp.All | exp.Tuple):
+    left, right = node.this, node.expression
+    if isinstance(node, _NULL_SAFE) or isinstance(right, exp.Any | exp.All | exp.Tuple):
         raise ByValueError
-    if isinstance(one, exp.Tuple) or is_of_no_column(node):
+    if isinstance(left, exp.Tuple) or is_of_no_column(node):
         raise ByValueError
-    left, right = scalars.compile(one).type, scalars.compile(two).type
-    if left is not right:
-        one, two = typed(one, right), typed(two, left)
-    sides = [numbers(scalars, side, columns) for side in (one, two)]
+    left_kind, right_kind = scalars.compile(left).type, scalars.compile(right).type
+    if left_kind is not right_kind:
+        left, right = typed(left, right_kind), typed(right, left_kind)
+    sides = [numbers(scalars, side, columns) for side in (left, right)]
     kind = common_type(sides[0].kind, sides[1].kind)
     if kind is None:
         raise ByValueError
@@ -190,36 +190,36 @@ def _compared(scalars: Scalars, node: exp.Expr, columns: Columns) -> Numbers:
         sides = [as_kind(side, kind) for side in sides]
     if kind is DOUBLE and any(np.isnan(side.values).any() for side in sides):
         raise ByValueError
-    found = COMPARE[type(node)](sides[0].values, sides[1].values)
-    return Numbers(BOOLEAN, found, _either(sides[0].null, sides[1].null))
+    holds = COMPARE[type(node)](sides[0].values, sides[1].values)
+    return Numbers(BOOLEAN, holds, _either(sides[0].null, sides[1].null))
 
 
-def _either(one: Mask | None, two: Mask | None) -> Mask | None:
-    return two if one is None else one if two is None else one | two
+def _either(left: Mask | None, right: Mask | None) -> Mask | None:
+    return right if left is None else left if right is None else left | right
 
 
-def _magnitude(one: Numbers) -> int:
+def _magnitude(vector: Numbers) -> int:
     """The largest magnitude, of values that are NULL too: these are numbers like others."""
-    values = np.asarray(one.values)
+    values = np.asarray(vector.values)
     return max(abs(int(values.min(initial=0))), abs(int(values.max(initial=0))))
 
 
-def _scaled(one: Numbers, scale: int) -> Numbers:
+def _scaled(vector: Numbers, scale: int) -> Numbers:
     """The same values with so many digits behind the point. Raises ByValueError."""
-    more = scale - one.kind.scale
+    more = scale - vector.kind.scale
     if not more:
-        return one
-    if more < 0 or _magnitude(one) * 10**more >= _ROOM:
+        return vector
+    if more < 0 or _magnitude(vector) * 10**more >= _ROOM:
         raise ByValueError
-    return Numbers(one.kind, one.values * 10**more, one.null)
+    return Numbers(vector.kind, vector.values * 10**more, vector.null)
 
 
-def _within(one: Numbers) -> Numbers:
+def _within(vector: Numbers) -> Numbers:
     """Numbers, if all of them are of their type. Raises ByValueError."""
-    kind, values = one.kind, np.asarray(one.values)
+    kind, values = vector.kind, np.asarray(vector.values)
     least, most = -(10**kind.digits) + 1, 10**kind.digits - 1
     if kind.is_integer:
         least, most = -(1 << kind.bits - 1), (1 << kind.bits - 1) - 1
     if int(values.min(initial=0)) < least or int(values.max(initial=0)) > most:
         raise ByValueError
-    return one
+    return vector

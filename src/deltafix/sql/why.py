@@ -77,19 +77,19 @@ class Reason:
     def lines(self) -> Iterator[str]:
         """The reason as an indented tree; what was shown before is not shown again."""
         seen: set[Reason] = set()
-        waiting: list[tuple[int, Reason | str]] = [(0, self)]
-        while waiting:
-            depth, one = waiting.pop()
+        stack: list[tuple[int, Reason | str]] = [(0, self)]
+        while stack:
+            depth, entry = stack.pop()
             indent = "  " * depth
-            if isinstance(one, str):
-                yield f"{indent}{one}"
+            if isinstance(entry, str):
+                yield f"{indent}{entry}"
                 continue
-            below: tuple[Reason | str, ...] = (*one.because, *one.notes)
-            again = " (as above)" if one in seen and below else ""
-            yield f"{indent}{one.relation}: {equalities(one.row, one.dialect)}{again}"
+            below: tuple[Reason | str, ...] = (*entry.because, *entry.notes)
+            again = " (as above)" if entry in seen and below else ""
+            yield f"{indent}{entry.relation}: {equalities(entry.row, entry.dialect)}{again}"
             if not again:
-                seen.add(one)
-                waiting += [(depth + 1, part) for part in reversed(below)]
+                seen.add(entry)
+                stack += [(depth + 1, part) for part in reversed(below)]
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
@@ -116,35 +116,37 @@ def why_not(connection: Connection, statement: Statement) -> Iterator[str]:
     SqlProgrammingError where the row is there.
     """
     source, where = _asked(statement)
-    there = matching(connection, statement, source, where)
+    rows = matching(connection, statement, source, where)
     relation = connection.catalog.relations[source.name]
     values = fixed(statement, relation, where)
     is_view = relation.name in connection.catalog.views
-    missing = [one.name for place, one in enumerate(relation.columns) if place not in values]
+    missing = [
+        column.name for position, column in enumerate(relation.columns) if position not in values
+    ]
     if len(conditions(where)) > len(values) or (missing and not (values and is_view)):
         what = f"WHY NOT without a value for {missing[0]!r}" if missing else "WHY NOT of this"
         raise statement.refused(what, source, f"write {_every(connection, relation)}")
-    if there:
+    if rows:
         raise statement.wrong("the row is there", source, "EXPLAIN WHY says why")
-    row = tuple(values.get(place, _NO_VALUE) for place in range(len(relation.columns)))
+    row = tuple(values.get(position, _NO_VALUE) for position in range(len(relation.columns)))
     terms = _Terms(connection)
     yield f"{relation.name} has no row with {terms.said(relation, row)}"
     if not is_view:
         yield "  it is a table: INSERT the row"
         return
-    found = None if missing else _engine_why_not(connection, relation, row)
+    explanation = None if missing else _engine_why_not(connection, relation, row)
     relaxed = Relaxed(connection, statement, relation, terms.known(relation, row))
     dropped = [*relaxed.dropped()]
-    if found is not None:
+    if explanation is not None:
         unfit = _unfit(connection, relation)
-        tried = dict.fromkeys(terms.tried(found, unfit, "  "))
-        yield from (one for one in tried if not dropped or one.strip() != unfit)
-    told = [f"  {one}" for one in (*dropped, *relaxed.without_one(), *relaxed.group())]
-    yield from told
-    if found is not None:
-        for advice in dict.fromkeys(terms.advice(found.suggestions)):
+        tried = dict.fromkeys(terms.tried(explanation, unfit, "  "))
+        yield from (line for line in tried if not dropped or line.strip() != unfit)
+    lines = [f"  {line}" for line in (*dropped, *relaxed.without_one(), *relaxed.group())]
+    yield from lines
+    if explanation is not None:
+        for advice in dict.fromkeys(terms.advice(explanation.suggestions)):
             yield f"it would have one after: {advice}"
-    elif not told:
+    elif not lines:
         yield f"  no condition alone keeps it out; to hear more, {_every(connection, relation)}"
 
 
@@ -152,8 +154,8 @@ def _unfit(connection: Connection, relation: Relation) -> str:
     """What is said of rows that do not fit together: by which clauses of the view's query."""
     node: Any = connection.catalog.views[relation.name].builder.statement.node
     has = {
-        "ON": any(one.args.get("on") for one in node.find_all(exp.Join)),
-        "USING": any(one.args.get("using") for one in node.find_all(exp.Join)),
+        "ON": any(join.args.get("on") for join in node.find_all(exp.Join)),
+        "USING": any(join.args.get("using") for join in node.find_all(exp.Join)),
         "WHERE": node.find(exp.Where) is not None,
         "HAVING": node.find(exp.Having) is not None,
         "QUALIFY": node.find(exp.Qualify) is not None,
@@ -164,7 +166,7 @@ def _unfit(connection: Connection, relation: Relation) -> str:
 
 def _every(connection: Connection, relation: Relation) -> str:
     """How each column is given a value."""
-    names = (shown_name(one.name, connection.dialect) for one in relation.columns)
+    names = (shown_name(column.name, connection.dialect) for column in relation.columns)
     return f"WHERE {' AND '.join(f'{name} = ...' for name in names)}, with IS NULL for NULL"
 
 
@@ -181,12 +183,12 @@ def _asked(statement: Statement) -> tuple[exp.Table, exp.Expr | None]:
     node: Any = unwrapped(statement.node)
     source = source_of(node)
     if source is None or node.selects != [exp.Star()]:
-        what, place = _beside(node)
+        what, clause = _beside(node)
         way_out = (
             "write SELECT * FROM view WHERE ...; any query can be made a view: CREATE VIEW w AS "
             "SELECT ..., and then SELECT * FROM w"
         )
-        raise statement.refused(f"WHY of {what}", place, way_out)
+        raise statement.refused(f"WHY of {what}", clause, way_out)
     where = node.args.get("where")
     return source, None if where is None else where.this
 
@@ -197,17 +199,17 @@ def _beside(node: exp.Expr) -> tuple[str, exp.Expr]:
         return f"{node.key.upper()}, which is no SELECT,", node
     for key, value in node.args.items():
         if value and key not in ("from_", "expressions", "where"):
-            place = value[0] if isinstance(value, list) else value
+            clause = value[0] if isinstance(value, list) else value
             name = key.strip("_").upper()
             name = {"JOINS": "JOIN", "GROUP": "GROUP BY", "ORDER": "ORDER BY"}.get(name, name)
-            return f"a query with {name}", place if isinstance(place, exp.Expr) else node
+            return f"a query with {name}", clause if isinstance(clause, exp.Expr) else node
     if node.selects != [exp.Star()]:
         return "other columns than *", node.selects[0]
-    given = node.args.get("from_")
+    source = node.args.get("from_")
     return (
         ("a SELECT without FROM", node)
-        if given is None
-        else ("FROM what is no name of a view", given.this)
+        if source is None
+        else ("FROM what is no name of a view", source.this)
     )
 
 
@@ -247,10 +249,10 @@ class _Terms:
         program = connection.catalog.program()
         self._rules = {show_rule(rule): rule for rule in program.rules}
         self._schemas = connection.engine.schemas
-        self._made = {
-            one.name: one
+        self._built = {
+            relation.name: relation
             for view in connection.catalog.views.values()
-            for one in view.builder.relations
+            for relation in view.builder.relations
         }
         self._reads: dict[str, set[str]] = {}
         for rule in program.rules:
@@ -278,16 +280,16 @@ class _Terms:
             notes.update((m[0], None) for m in map(_AGGREGATED.match, step.tests) if m)
             premises, taken = self._first(step, proof)
             notes.update(dict.fromkeys(taken))
-            for place in premises:
-                reasons, said = parts[len(proof.steps) - 1 - place]
+            for index in premises:
+                reasons, remarks = parts[len(proof.steps) - 1 - index]
                 because.update(dict.fromkeys(reasons))
-                notes.update(dict.fromkeys(said))
-            found = (tuple(because), tuple(notes))
+                notes.update(dict.fromkeys(remarks))
+            part = (tuple(because), tuple(notes))
             relation = self._relations.get(step.relation)
             if relation is not None:
-                row = {name: shown(one) for name, one in self.known(relation, step.row).items()}
-                found = ((Reason(step.relation, row, *found, self._dialect),), ())
-            parts.append(found)
+                row = {name: shown(value) for name, value in self.known(relation, step.row).items()}
+                part = ((Reason(step.relation, row, *part, self._dialect),), ())
+            parts.append(part)
         ((reason,), _) = parts[-1]
         return reason
 
@@ -300,20 +302,24 @@ class _Terms:
         rule = self._rules.get(step.text)
         body = () if rule is None else _conjuncts(rule.body)
         for part in (part for part in body if isinstance(part, Comparison)):
-            made, found = part.left, part.right
-            if rule is None or not isinstance(found, Aggregate) or not isinstance(found.body, Atom):
+            record, aggregate = part.left, part.right
+            if (
+                rule is None
+                or not isinstance(aggregate, Aggregate)
+                or not isinstance(aggregate.body, Atom)
+            ):
                 continue
-            first = _FIRST.match(found.op)
+            first = _FIRST.match(aggregate.op)
             if first is None:
                 continue
             known: _Bindings = {}
             _bind_all(rule.heads[0].args, step.row, known)
-            row = [_value(arg, known) for arg in made.args] if isinstance(made, Call) else []
-            rows = [n for n in step.premises if proof.steps[n].relation == found.body.relation]
+            row = [_value(arg, known) for arg in record.args] if isinstance(record, Call) else []
+            rows = [n for n in step.premises if proof.steps[n].relation == aggregate.body.relation]
             mine = {n for n in rows if _fits(row, proof.steps[n].row[-len(row) :])}
             if mine:
-                said = f"the first {first[1]} in the order of {plural(len(rows), 'row')} are taken"
-                return [n for n in step.premises if n in mine or n not in rows], [said]
+                note = f"the first {first[1]} in the order of {plural(len(rows), 'row')} are taken"
+                return [n for n in step.premises if n in mine or n not in rows], [note]
         return step.premises, []
 
     def _absent(self, step: Step, proof: Proof) -> Iterator[str]:
@@ -324,26 +330,26 @@ class _Terms:
         body = _conjuncts(rule.body)
         known: _Bindings = {}
         _bind_all(rule.heads[0].args, step.row, known)
-        premises = [proof.steps[place] for place in step.premises]
-        for atom, one in zip((a for a in body if isinstance(a, Atom)), premises, strict=False):
-            if atom.relation != one.relation:
+        premises = [proof.steps[index] for index in step.premises]
+        for atom, premise in zip((a for a in body if isinstance(a, Atom)), premises, strict=False):
+            if atom.relation != premise.relation:
                 break
-            _bind_all(atom.args, one.row, known)
+            _bind_all(atom.args, premise.row, known)
         _solve(body, known)
         called: dict[str, str] = {}
         for atom in (part for part in body if isinstance(part, Atom)):
-            there = self._made.get(atom.relation)
-            for term, column in zip(atom.args, there.columns if there else (), strict=False):
+            relation = self._built.get(atom.relation)
+            for term, column in zip(atom.args, relation.columns if relation else (), strict=False):
                 if isinstance(term, Var):
                     called.setdefault(term.name, column.name)
         for part in body:
             if not isinstance(part, Not):
                 continue
-            for each in part.body.parts if isinstance(part.body, Or) else (part.body,):
+            for disjunct in part.body.parts if isinstance(part.body, Or) else (part.body,):
                 inner = dict(known)
-                _solve(_conjuncts(each), inner)
-                if not any(_holds(test, inner) is False for test in _conjuncts(each)):
-                    yield f"no row of {self._negated(each, inner, called)}"
+                _solve(_conjuncts(disjunct), inner)
+                if not any(_holds(test, inner) is False for test in _conjuncts(disjunct)):
+                    yield f"no row of {self._negated(disjunct, inner, called)}"
 
     def _negated(self, body: Formula, known: _Bindings, called: Mapping[str, str]) -> str:
         """What there is no row of: by its values, and whether they are all that it is asked for.
@@ -355,16 +361,16 @@ class _Terms:
         if len(atoms) == 1 and atoms[0].relation in self._relations:
             relation = self._relations[atoms[0].relation]
             row = [_value(arg, known) for arg in atoms[0].args]
-            said = self.said(relation, row)
+            condition = self.said(relation, row)
             fits = all(part is atoms[0] or _holds(part, known) for part in parts)
             rest = "" if fits else " that fits"
-            return f"{relation.name} with {said}{rest}" if said else f"{relation.name}{rest}"
+            return f"{relation.name}{f' with {condition}' if condition else ''}{rest}"
         if len(atoms) == 1 and len(parts) - _always(parts) == 1:
             (atom,) = atoms
-            made = self._made.get(atom.relation)
+            inner = self._built.get(atom.relation)
             values = {
                 called[term.name]: decode(known[term.name], column)
-                for term, column in zip(atom.args, made.columns if made else (), strict=False)
+                for term, column in zip(atom.args, inner.columns if inner else (), strict=False)
                 if isinstance(term, Var) and term.name in known and term.name in called
             }
             if values:
@@ -373,22 +379,22 @@ class _Terms:
 
     def _behind(self, relations: set[str]) -> str:
         """The tables and views that relations of a query rest on."""
-        found: set[str] = set()
-        seen, waiting = set(relations), list(relations)
-        while waiting:
-            one = waiting.pop()
-            if one in self._relations:
-                found.add(one)
+        named: set[str] = set()
+        seen, stack = set(relations), list(relations)
+        while stack:
+            name = stack.pop()
+            if name in self._relations:
+                named.add(name)
                 continue
-            below = self._reads.get(one, set()) - seen
+            below = self._reads.get(name, set()) - seen
             seen |= below
-            waiting += below
-        names = ", ".join(sorted(found))
-        return names if found == relations else f"a query over {names}"
+            stack += below
+        names = ", ".join(sorted(named))
+        return names if named == relations else f"a query over {names}"
 
-    def tried(self, found: WhyNot, unfit: str, indent: str) -> Iterator[str]:
+    def tried(self, explanation: WhyNot, unfit: str, indent: str) -> Iterator[str]:
         """How far each way to a row gets; `unfit` is said where rows are there and do not fit."""
-        for attempt in found.attempts:
+        for attempt in explanation.attempts:
             for text in attempt.held:
                 if text.partition("(")[0] in self._relations:
                     yield f"{indent}there is a {self._row(text)}"
@@ -413,18 +419,20 @@ class _Terms:
             return f"row of {name} that fits"
         return f"row of {name} with {self.said(self._relations[name], row)}"
 
-    def _is_lost(self, one: ForeignKey, row: Row, gone: set[tuple[str, Row]]) -> bool:
+    def _is_lost(self, foreign: ForeignKey, row: Row, gone: set[tuple[str, Row]]) -> bool:
         """Whether a row would refer to none."""
-        value = one.of(row)
-        there = self._rows_with(self._catalog.tables[one.table], one.key, [value])
-        return None not in value and not any((one.table, r) not in gone for r in there.values())
+        value = foreign.of(row)
+        referred = self._rows_with(self._catalog.tables[foreign.table], foreign.key, [value])
+        return None not in value and not any(
+            (foreign.table, r) not in gone for r in referred.values()
+        )
 
     def _is_referred_to(self, name: str, row: Row) -> bool:
         """Whether some row refers to one of a table."""
-        for table, one in self._catalog.referring(name):
-            key = one.key.of(row)
+        for table, foreign in self._catalog.referring(name):
+            key = foreign.key.of(row)
             if None not in key:
-                fixed = dict(zip(one.places, one.referring(key), strict=True))
+                fixed = dict(zip(foreign.positions, foreign.referring(key), strict=True))
                 if any(True for _ in self._lookup(table.relation, fixed)):
                     return True
         return False
@@ -443,19 +451,19 @@ class _Terms:
                     where = equalities(known, self._dialect)
                     parts.append(f"DELETE FROM {written_name} WHERE {where}")  # noqa: S608  shown
                     continue
-                there = (
-                    found
+                clashes = (
+                    other
                     for key in table.keys
-                    for found in self._rows_with(table, key, [key.of(row)]).values()
+                    for other in self._rows_with(table, key, [key.of(row)]).values()
                 )
-                if any((name, found) not in gone for found in there):
+                if any((name, other) not in gone for other in clashes):
                     break
-                if any(one.compute(list(known.values())) is False for one in table.checks):
+                if any(check.compute(list(known.values())) is False for check in table.checks):
                     break
-                if any(self._is_lost(one, row, gone) for one in table.foreign):
+                if any(self._is_lost(foreign, row, gone) for foreign in table.foreign):
                     break
                 dialect = self._dialect
-                values = ", ".join(written(one, dialect).sql(dialect) for one in known.values())
+                values = ", ".join(written(value, dialect).sql(dialect) for value in known.values())
                 parts.append(f"INSERT INTO {written_name} VALUES ({values})")  # noqa: S608  shown
             else:
                 yield "; ".join(parts)
@@ -498,12 +506,15 @@ def _holds(part: Formula, known: _Bindings) -> bool | None:
 
 def _always(parts: Sequence[Formula]) -> int:
     """How many of these are constants that are equal."""
-    return sum(_holds(one, {}) is True for one in parts)
+    return sum(_holds(part, {}) is True for part in parts)
 
 
 def _fits(pattern: Sequence[Any], row: Sequence[Any]) -> bool:
     """Whether a row has the values of a pattern that are known."""
-    return all(one is _NO_VALUE or one == value for one, value in zip(pattern, row, strict=True))
+    return all(
+        expected is _NO_VALUE or expected == value
+        for expected, value in zip(pattern, row, strict=True)
+    )
 
 
 def _bind_all(terms: Sequence[Term], values: Sequence[Any], known: _Bindings) -> None:

@@ -49,11 +49,11 @@ def windows_of(select: exp.Expr, qualify: exp.Expr | None = None) -> list[exp.Wi
     """The window functions that a SELECT itself computes; not those of subqueries."""
     ends = (exp.Window, exp.Query, exp.Subquery)
     return [
-        one
+        window
         for node in (*select.expressions, qualify, select.args.get("order"))
         if node is not None
-        for one in node.walk(bfs=False, prune=lambda part: isinstance(part, ends))
-        if isinstance(one, exp.Window)
+        for window in node.walk(bfs=False, prune=lambda part: isinstance(part, ends))
+        if isinstance(window, exp.Window)
     ]
 
 
@@ -69,12 +69,12 @@ def compute(
     `formulas` is one atom, of a relation of all rows.
     """
     builder, scope = formulas.builder, formulas.scope
-    named = {one.name: one for one in definitions}
+    named = {window.name: window for window in definitions}
     rows = list(formulas.body)
-    told = [one for source in scope.sources for one in source.identity]
+    identity = [operand for source in scope.sources for operand in source.identity]
     if scope.known is not None:
-        told = list(scope.known.values())
-    identity = list(dict.fromkeys(told))
+        identity = list(scope.known.values())
+    identity = list(dict.fromkeys(identity))
     for node in nodes:
         spelled = scope.qualified(node)
         if spelled in scope.windows:
@@ -86,31 +86,34 @@ def compute(
             scope.windows[spelled] = _of_partition(formulas, inner, window, asked, identity)
             continue
         name, function, args, result = window.function(most.get(node))
-        sorts = [(inner.operand(one.this), one) for one in window.order]
+        sorts = [(inner.operand(ordered.this), ordered) for ordered in window.order]
         by = (*window.partition, *scope.outer_columns())
-        partition = [inner.operand(one) for one in by]
-        ways = [way(key, one) for key, one in sorts]
-        given = [(one, one.column(f"o{n}")) for n, (one, _) in enumerate(sorts)]
-        given += [(one, Column(f"a{n}", kind, nullable=True)) for n, (one, kind) in enumerate(args)]
-        given += [(one, one.column(f"i{n}")) for n, one in enumerate(identity)]
+        partition = [inner.operand(expression) for expression in by]
+        ways = [way(key, ordered) for key, ordered in sorts]
+        given = [(key, key.column(f"o{n}")) for n, (key, _) in enumerate(sorts)]
+        given += [
+            (operand, Column(f"a{n}", kind, nullable=True))
+            for n, (operand, kind) in enumerate(args)
+        ]
+        given += [(operand, operand.column(f"i{n}")) for n, operand in enumerate(identity)]
         written = "".join(map(str, ways))
-        reducer = Windowed(ways, [way(one, None) for one in identity], len(args), function)
+        reducer = Windowed(ways, [way(operand, None) for operand in identity], len(args), function)
         (value,) = builder.variables([result])
-        found = [*identity, value]
-        results = [one.column(f"r{n}") for n, one in enumerate(found)]
+        outputs = [*identity, value]
+        results = [operand.column(f"r{n}") for n, operand in enumerate(outputs)]
         source = builder.relation(
             [
-                *(one.column(f"g{n}") for n, one in enumerate(partition)),
+                *(operand.column(f"g{n}") for n, operand in enumerate(partition)),
                 *(column for _, column in given),
             ]
         )
-        builder.head(source, [*partition, *(one for one, _ in given)], inner.body)
+        builder.head(source, [*partition, *(operand for operand, _ in given)], inner.body)
         formulas.body.append(
             folded(
                 builder,
                 source,
-                [formulas.operand(one) for one in by],
-                found,
+                [formulas.operand(expression) for expression in by],
+                outputs,
                 results,
                 (f"window_{name}_{len(args)}_{written}", reducer),
             )
@@ -132,11 +135,11 @@ def _of_partition(
     builder, scope = formulas.builder, formulas.scope
     by = (*window.partition, *scope.outer_columns())
     columns = [*map(inner.operand, by), *map(inner.operand, asked.operands), *identity]
-    source = builder.relation([one.column(f"w{n}") for n, one in enumerate(columns)])
+    source = builder.relation([operand.column(f"w{n}") for n, operand in enumerate(columns)])
     builder.head(source, columns, inner.body)
     group = dict(enumerate(map(formulas.operand, by)))
-    places = range(len(by), len(by) + len(asked.operands))
-    return fold(formulas, source, group, places, asked, empty=False)
+    positions = range(len(by), len(by) + len(asked.operands))
+    return fold(formulas, source, group, positions, asked, empty=False)
 
 
 class _Window:
@@ -151,7 +154,7 @@ class _Window:
             base = named.get(node.alias)
             if base is None:
                 raise self.statement.unknown("window", node.alias, list(named), node)
-            parts = {key: one for key, one in base.args.items() if key != "this" and one}
+            parts = {key: value for key, value in base.args.items() if key != "this" and value}
             if any(given.get(key) for key in parts):
                 message = f"a window that says anew what {node.alias!r} says"
                 raise self.statement.wrong(message, node, "write the whole window here")
@@ -251,27 +254,27 @@ class _Window:
 
     def _united(self, asked: Wanted, frame: frames.Frame, value: Operand) -> _Computed:
         """STRING_AGG and its like: in an order of their own, or in the window's."""
-        others = [self.formulas.operand(one) for one in asked.operands[1:]]
-        keys = [Column("", one.type, nullable=True) for one in others]
+        others = [self.formulas.operand(node) for node in asked.operands[1:]]
+        keys = [Column("", operand.type, nullable=True) for operand in others]
         reducer, kind = reducer_of(self.formulas, asked, value.type, keys)
         assert isinstance(reducer, United)  # noqa: S101  it was asked for
         unite = reducer.unite
         is_last = asked.op == "last" and not asked.order
 
-        def made(rows: list[Any]) -> Any:
+        def united(rows: list[Any]) -> Any:
             return rows[-is_last][1] if asked.is_picked else (unite(rows),)
 
         distinct = asked.by_value
         order = reducer.rank if asked.order or distinct else None
         ways = "".join(
-            str(way(key, one))
-            for key, one in zip(keys[-len(asked.order) :], asked.order, strict=False)
+            str(way(key, ordered))
+            for key, ordered in zip(keys[-len(asked.order) :], asked.order, strict=False)
         )
-        types = "_".join(one.type.name for one in (value, *others))
+        types = "_".join(operand.type.name for operand in (value, *others))
         setting = f"{asked.setting}_{distinct:d}_{ways}_{types}"
         name = f"{asked.op}_{setting}_{_written(frame)}"
-        function = frames.united(frame, made, order, distinct=distinct)
-        args = [(one, one.type) for one in (value, *others)]
+        function = frames.united(frame, united, order, distinct=distinct)
+        args = [(operand, operand.type) for operand in (value, *others)]
         return name, function, args, Column("value", kind, nullable=True)
 
     def _whole(self, node: exp.Expr, least: int | None = None) -> int:
@@ -288,7 +291,7 @@ class _Window:
         if spec is None:
             return frames.Frame("RANGE", start=None, end=0)
         # as they are written, which may be in small letters
-        words = {key: one.upper() for key, one in spec.args.items() if isinstance(one, str)}
+        words = {key: word.upper() for key, word in spec.args.items() if isinstance(word, str)}
         kind: Any = words.get("kind")
         exclude = spec.args["exclude"].name.upper() if spec.args.get("exclude") else ""
         if kind not in ("ROWS", "RANGE", "GROUPS"):
@@ -300,7 +303,7 @@ class _Window:
         read = self._bound
         key = None
         ends = [words.get(key) or spec.args.get(key) or "CURRENT ROW" for key in ("start", "end")]
-        if kind == "RANGE" and any(isinstance(one, exp.Expr) for one in ends):
+        if kind == "RANGE" and any(isinstance(end, exp.Expr) for end in ends):
             key, read = self._key()
         start = read(ends[0], words.get("start_side"), "PRECEDING")
         end = read(ends[1], words.get("end_side"), "FOLLOWING")
@@ -308,13 +311,13 @@ class _Window:
 
     def _key(self) -> tuple[frames.Key, Callable[..., Any]]:
         """What RANGE measures by, and how its ends are read."""
-        one = self.order[0] if len(self.order) == 1 else None
-        key = None if one is None else self.formulas.operand(one.this)
-        if one is None or key is None or not (key.type.is_numeric or key.type.is_time):
+        ordered = self.order[0] if len(self.order) == 1 else None
+        key = None if ordered is None else self.formulas.operand(ordered.this)
+        if ordered is None or key is None or not (key.type.is_numeric or key.type.is_time):
             message = "RANGE with an offset measures by one column"
             way_out = "write ORDER BY and one number, day or moment; or ROWS, or GROUPS"
             raise self.statement.wrong(message, self.node, way_out)
-        sorts = way(key, one)
+        sorts = way(key, ordered)
         turned = -1 if sorts.descending else 1
 
         def amount(bound: Any, side: str | None, outward: str) -> Any:

@@ -325,7 +325,7 @@ class _TableEdits:
         if not primary:
             message = f"{name} has no PRIMARY KEY to say which row; delete it, and insert the other"
             raise FactError(message, relation=name)
-        key = [table.relation.columns[index].name for index in primary[0].places]
+        key = [table.relation.columns[index].name for index in primary[0].positions]
         others = [column for column in row if column not in key]
         if not others or any(column not in row for column in key):
             message = f"an update of {name} has its key ({', '.join(key)}), and columns to set"
