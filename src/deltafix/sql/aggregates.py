@@ -44,13 +44,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AGGREGATE",
-    "Wanted",
+    "AggregateCall",
     "aggregates_in",
     "aggregates_of",
     "fold",
     "fold_over",
+    "read_aggregate",
     "reducer_of",
-    "wanted",
     "way",
 ]
 
@@ -130,8 +130,8 @@ AGGREGATE: Final = exp.Filter | exp.AggFunc | exp.WithinGroup
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """One aggregate as it was asked for.
+class AggregateCall:
+    """One aggregate as a query calls it.
 
     Attributes:
         op: the engine's aggregate.
@@ -211,7 +211,7 @@ def aggregates_in(*nodes: exp.Expr) -> list[exp.Expr]:
     return aggregates
 
 
-def wanted(formulas: Formulas, node: exp.Expr, *, window: bool = False) -> Wanted:
+def read_aggregate(formulas: Formulas, node: exp.Expr, *, window: bool = False) -> AggregateCall:
     """Read an aggregate, which in a window may be of others.
 
     Raises SqlRefusedError for those that are not maintained.
@@ -290,7 +290,7 @@ def wanted(formulas: Formulas, node: exp.Expr, *, window: bool = False) -> Wante
     if nested:
         message = f"an aggregate inside {inner.key.upper()}"
         raise builder.statement.wrong(message, nested[0], "aggregate a grouped subquery")
-    return Wanted(op, argument, by_value, node, tuple(order), setting, listed)
+    return AggregateCall(op, argument, by_value, node, tuple(order), setting, listed)
 
 
 def _as_meant(inner: exp.Expr, dialect: str) -> exp.Expr:
@@ -304,9 +304,9 @@ def _as_meant(inner: exp.Expr, dialect: str) -> exp.Expr:
     return inner
 
 
-def _within(kind: type[exp.Expr], asked: exp.Quantile) -> exp.Expr:
-    order = exp.Order(expressions=[exp.Ordered(this=asked.this)])
-    return exp.WithinGroup(this=kind(this=asked.args["quantile"]), expression=order)
+def _within(kind: type[exp.Expr], quantile: exp.Quantile) -> exp.Expr:
+    order = exp.Order(expressions=[exp.Ordered(this=quantile.this)])
+    return exp.WithinGroup(this=kind(this=quantile.args["quantile"]), expression=order)
 
 
 def _of_two(formulas: Formulas, node: exp.Expr, inner: Any) -> tuple[exp.Expr, exp.Expr]:
@@ -346,12 +346,12 @@ _SETTINGS = ("separator", "expression", "quantile")
 
 
 def _typed(
-    formulas: Formulas, asked: Wanted, kind: SqlType, keys: Sequence[Column]
+    formulas: Formulas, aggregate: AggregateCall, kind: SqlType, keys: Sequence[Column]
 ) -> tuple[str, SqlType]:
     """The engine's aggregate and the type of its value, for an argument and sort keys of types."""
-    node = asked.node.this if isinstance(asked.node, exp.Filter) else asked.node
+    node = aggregate.node.this if isinstance(aggregate.node, exp.Filter) else aggregate.node
     inner = node.this if isinstance(node, exp.WithinGroup) else node
-    op = asked.op
+    op = aggregate.op
     if op == "count":
         return "count", BIGINT
     takes = {
@@ -363,19 +363,19 @@ def _typed(
     }.get(True)
     if takes is not None and not takes[0]:
         message = f"{formulas.scope.statement.called(inner)} of {kind.name}"
-        raise formulas.scope.statement.wrong(message, asked.node, f"it takes {takes[1]}")
+        raise formulas.scope.statement.wrong(message, aggregate.node, f"it takes {takes[1]}")
     if op in ("min", "max"):
         return op, kind
     if (op == "mean" and not kind.is_decimal) or (op == "sum" and kind == DOUBLE):
         return op, DOUBLE
-    return _reducer(formulas, asked, kind, keys)
+    return _reducer(formulas, aggregate, kind, keys)
 
 
 def _reducer(
-    formulas: Formulas, asked: Wanted, kind: SqlType, keys: Sequence[Column]
+    formulas: Formulas, aggregate: AggregateCall, kind: SqlType, keys: Sequence[Column]
 ) -> tuple[str, SqlType]:
     """An aggregate that is a reducer, and the type of its value."""
-    op, make = asked.op, formulas.builder.reducer
+    op, make = aggregate.op, formulas.builder.reducer
     reducer: UserReducer
     if op == "sum":
         reducer, result = _summed(kind)
@@ -390,9 +390,9 @@ def _reducer(
     if op == "mode":
         return make(op, reducers.Mode(), kind.base, kind.base), kind
     if op.startswith("quantile"):
-        share = _share(formulas, asked)
+        share = _share(formulas, aggregate)
         continuous = op == "quantile_cont"
-        descending = bool(asked.order and asked.order[0].args.get("desc"))
+        descending = bool(aggregate.order and aggregate.order[0].args.get("desc"))
         read = as_number if kind.is_wide else itself
         reducer = reducers.Quantile(
             share, kind.scale, read, continuous=continuous, descending=descending
@@ -403,14 +403,14 @@ def _reducer(
     if op in _UNITED:
         listed = keys[0] if op in _LISTED else None
         sorts = keys[listed is not None :]
-        ways = [way(key, ordered) for key, ordered in zip(sorts, asked.order, strict=True)]
+        ways = [way(key, ordered) for key, ordered in zip(sorts, aggregate.order, strict=True)]
         record = formulas.builder.record(_listed(kind, keys))
         if listed is None:
-            between = _separator(formulas, asked)
+            between = _separator(formulas, aggregate)
             reducer, result = reducers.string_agg(between, ways), TEXT
             name = "_".join((op, between, *map(str, ways)))
         else:
-            result = array_of(listed.type, formulas.scope.statement, asked.node)
+            result = array_of(listed.type, formulas.scope.statement, aggregate.node)
             base, most = listed.type.base, 1 if op in _PICKED else None
             ways.append(reducers.Way(listed.nullable))
             if op == "last":
@@ -461,16 +461,16 @@ def way(key: Operand | Column, node: exp.Ordered | None) -> reducers.Way:
 
 
 def reducer_of(
-    formulas: Formulas, asked: Wanted, kind: SqlType, keys: Sequence[Column] = ()
+    formulas: Formulas, aggregate: AggregateCall, kind: SqlType, keys: Sequence[Column] = ()
 ) -> tuple[UserReducer, SqlType]:
     """An aggregate of values of a type that are not NULL as a reducer, and the type of its value.
 
     `keys` are what comes with a value of one that puts them in an order (`is_united`).
     """
-    op, result = _typed(formulas, asked, kind, keys)
+    op, result = _typed(formulas, aggregate, kind, keys)
     if not op.startswith("@@"):
         return _KERNELS[op], result
-    if asked.op in _PICKED and result.element is not None:
+    if aggregate.op in _PICKED and result.element is not None:
         result = result.element
     return formulas.builder.reducers[op.removeprefix("@@")][1], result
 
@@ -490,22 +490,22 @@ def _listed(kind: SqlType, keys: Sequence[Column]) -> list[Column]:
     return [Column("argument", kind, nullable=False), *keys]
 
 
-def _share(formulas: Formulas, asked: Wanted) -> Fraction:
+def _share(formulas: Formulas, aggregate: AggregateCall) -> Fraction:
     """The share of a quantile: a number from 0 to 1."""
-    node = asked.setting
-    if node is None and isinstance(asked.node.find(exp.Median), exp.Median):
+    node = aggregate.setting
+    if node is None and isinstance(aggregate.node.find(exp.Median), exp.Median):
         return Fraction(1, 2)
     if not isinstance(node, exp.Literal) or node.is_string or not 0 <= Fraction(node.this) <= 1:
         if isinstance(node, exp.Array):
             way_out = "write it once for each of them"
             raise formulas.scope.statement.refused("several quantiles at a time", node, way_out)
         message = "a quantile of no number from 0 to 1"
-        raise formulas.scope.statement.wrong(message, node or asked.node, "write 0.9 for 90 %")
+        raise formulas.scope.statement.wrong(message, node or aggregate.node, "write 0.9 for 90 %")
     return Fraction(node.this)
 
 
-def _separator(formulas: Formulas, asked: Wanted) -> str:
-    node = asked.setting
+def _separator(formulas: Formulas, aggregate: AggregateCall) -> str:
+    node = aggregate.setting
     if node is None:
         return ","
     if not isinstance(node, exp.Literal) or not node.is_string:
@@ -611,7 +611,7 @@ def _value(
 
 def _folded(
     formulas: Formulas,
-    asked: Wanted,
+    aggregate: AggregateCall,
     columns: Sequence[Column],
     rows: Rows,
     *,
@@ -625,7 +625,7 @@ def _folded(
     """
     argument, *keys = columns or [Column("", BIGINT, nullable=False)]
     kind, opens = argument.type, argument.type if argument.nullable else None
-    op, result = _typed(formulas, asked, kind, keys)
+    op, result = _typed(formulas, aggregate, kind, keys)
     optional = _optional(formulas, op, argument, result) if opens is not None else None
     folded = _value(
         formulas,
@@ -635,29 +635,29 @@ def _folded(
         opens=opens,
         may_be_empty=empty or (opens is not None and optional is None),
         optional=optional,
-        least=max(asked.least, 1),
-        record=formulas.builder.record(_listed(kind, keys)) if asked.op in _UNITED else None,
+        least=max(aggregate.least, 1),
+        record=formulas.builder.record(_listed(kind, keys)) if aggregate.op in _UNITED else None,
         keys=keys,
         origin=origin,
         over=over,
     )
-    if asked.blank_in(formulas.scope.statement.dialect):
+    if aggregate.blank_in(formulas.scope.statement.dialect):
         known = Scalar(
             lambda row: None if row[0] is None or math.isnan(row[0]) else row[0], DOUBLE, True
         )
         return formulas.builder.apply(known, [folded], formulas.body)
-    if asked.op in _PICKED and result.element is not None:
+    if aggregate.op in _PICKED and result.element is not None:
         first = Scalar(lambda row: row[0][0] if row[0] else None, result.element, nullable=True)
         return formulas.builder.apply(first, [folded], formulas.body)
-    if asked.listed is None or opens is None or not _without_nulls(asked):
+    if aggregate.listed is None or opens is None or not _without_nulls(aggregate):
         return folded
     or_empty = Scalar(lambda row: row[0] or (), result, nullable=False)
     return formulas.builder.apply(or_empty, [folded], formulas.body)
 
 
-def _without_nulls(asked: Wanted) -> bool:
+def _without_nulls(aggregate: AggregateCall) -> bool:
     """Whether it is Spark's ARRAY_AGG, which lists no NULL and is empty where there is nothing."""
-    return any(call.args.get("nulls_excluded") for call in asked.node.find_all(exp.ArrayAgg))
+    return any(call.args.get("nulls_excluded") for call in aggregate.node.find_all(exp.ArrayAgg))
 
 
 def fold(
@@ -665,7 +665,7 @@ def fold(
     source: Relation,
     group: Mapping[int, Operand],
     positions: Sequence[int],
-    asked: Wanted,
+    aggregate: AggregateCall,
     *,
     empty: bool,
 ) -> Operand:
@@ -676,7 +676,7 @@ def fold(
     """
     builder = formulas.builder
     columns = source.all_columns
-    if positions and asked.by_value and asked.op not in ("min", "max"):
+    if positions and aggregate.by_value and aggregate.op not in ("min", "max"):
         kept = (*group, *positions)
         distinct = builder.relation([columns[position] for position in kept])
         atom, operands = builder.bind(source)
@@ -695,7 +695,7 @@ def fold(
 
     return _folded(
         formulas,
-        asked,
+        aggregate,
         [columns[position] for position in positions],
         rows,
         empty=empty,
@@ -710,11 +710,11 @@ def fold_over(
 
     Its body may hold for a row in many ways, by an EXISTS say; `identity` tells its rows apart.
     """
-    asked = wanted(inner, node)
-    if asked.by_value and asked.op not in ("min", "max"):
+    aggregate = read_aggregate(inner, node)
+    if aggregate.by_value and aggregate.op not in ("min", "max"):
         way_out = "join with a subquery that groups by the columns it is correlated by"
         raise formulas.builder.refused("DISTINCT in a correlated aggregate", node, way_out)
-    operands = [inner.operand(expression) for expression in asked.operands]
+    operands = [inner.operand(expression) for expression in aggregate.operands]
 
     def rows(terms: Sequence[Term]) -> Formula:
         pairs = zip(operands, terms, strict=False)
@@ -722,7 +722,7 @@ def fold_over(
 
     return _folded(
         formulas,
-        asked,
+        aggregate,
         [operand.column("") for operand in operands],
         rows,
         empty=True,

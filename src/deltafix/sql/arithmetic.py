@@ -333,7 +333,7 @@ def _sum(op: str, left: _Whole, right: _Whole) -> _Whole:
     return _Whole(term, scale, min(most, _END - 1), doubts, present)
 
 
-def asked(node: exp.Case, branch: exp.If) -> exp.Expr:
+def condition_of(node: exp.Case, branch: exp.If) -> exp.Expr:
     """The condition of a branch of CASE."""
     subject = node.args.get("this")
     return branch.this if subject is None else exp.EQ(this=subject, expression=branch.this)
@@ -363,7 +363,7 @@ def _case(formulas: Formulas, node: exp.Case) -> _Whole | None:
         return None
     picked = known[-1]
     for branch, value in reversed(list(zip(node.args["ifs"], known, strict=False))):
-        chosen = _truth(formulas, asked(node, branch))
+        chosen = _truth(formulas, condition_of(node, branch))
         if chosen is None:
             return None
         picked = _chosen(formulas, chosen, value, picked)

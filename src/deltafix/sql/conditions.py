@@ -123,7 +123,9 @@ def _alternative(formulas: Formulas, node: exp.Case | exp.Coalesce) -> Operand |
     opened = [(zero, _ZERO) if leaf.term == NIL else _opened(formulas, leaf) for leaf in leaves]
     taken = [presence for _, presence in opened[:-1]]
     if case is not None:
-        tests = [flags(formulas, arithmetic.asked(case, branch)) for branch in case.args["ifs"]]
+        tests = [
+            flags(formulas, arithmetic.condition_of(case, branch)) for branch in case.args["ifs"]
+        ]
         taken = [_named(formulas, flag).true for flag in tests if flag is not None]
     if len(taken) < len(opened) - 1:
         return None

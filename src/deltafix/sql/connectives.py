@@ -17,7 +17,7 @@ from deltafix.sql.text import exp
 if TYPE_CHECKING:
     from deltafix.sql.scope import Scope
 
-__all__ = ["asked", "conditions", "factored", "implied", "is_test", "never_fails", "required"]
+__all__ = ["conditions", "factored", "implied", "is_test", "never_fails", "required", "tests_first"]
 
 _TESTS: Final = (
     exp.Column, exp.Identifier, exp.Literal, exp.Placeholder, exp.Null, exp.Boolean, exp.EQ,
@@ -46,7 +46,7 @@ def conditions(node: exp.Expr | None, by: type[exp.And | exp.Or] = exp.And) -> S
     return parts
 
 
-def asked(node: exp.And | exp.Or) -> Sequence[exp.Expr]:
+def tests_first(node: exp.And | exp.Or) -> Sequence[exp.Expr]:
     """The parts of a chain as they are asked: those that cannot fail first."""
     return sorted(conditions(node, type(node)), key=lambda part: not is_test(part))
 

@@ -174,10 +174,10 @@ def _read_csv(path: Path, columns: Sequence[Column], delimiter: str, nulls: Null
         as_texts = dict.fromkeys((column.name for column in columns), pa.string())
         table, odd = _parsed(data, as_texts, delimiter, nulls), [*columns]
     odd = [column for column in odd if table.column_names.count(column.name) == 1]
-    _refuse_value(path, table, odd, _asked, delimiter)
+    _refuse_value(path, table, odd, _exact, delimiter)
     for column in odd:
         position = table.column_names.index(column.name)
-        table = table.set_column(position, column.name, _asked(table.column(position), column))
+        table = table.set_column(position, column.name, _exact(table.column(position), column))
     return table
 
 
@@ -355,10 +355,10 @@ def _held(values: Any, column: Column) -> Any:
     is_rounded = _has(values.type, pa.types.is_decimal) and _has(kind, pa.types.is_floating)
     if _has(values.type, _is_number) and not (is_rounded or _has(kind, _is_odd)):
         return _bounded(values.cast(kind))
-    return _asked(values, column)
+    return _exact(values, column)
 
 
-def _asked(values: Any, column: Column) -> Any:
+def _exact(values: Any, column: Column) -> Any:
     """Values as those of a column, as pipelines take them: exact, or ArrowException."""
     logical = SqlLogical(column.type, nullable=False)
     if not logical.takes(values.type):

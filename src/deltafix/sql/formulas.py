@@ -19,7 +19,7 @@ from deltafix.rules.terms import Const, Term
 from deltafix.sql import tuples
 from deltafix.sql.aggregates import AGGREGATE
 from deltafix.sql.builder import FALSE, NIL, TRUE, Builder, Operand, equal, some
-from deltafix.sql.connectives import asked, factored, implied, never_fails
+from deltafix.sql.connectives import factored, implied, never_fails, tests_first
 from deltafix.sql.functions import COMPARE, COMPARISONS
 from deltafix.sql.literals import Scalar, constant, is_of_no_column, typed
 from deltafix.sql.scalar import Scalars
@@ -221,7 +221,7 @@ class Formulas:
 
     def both(self, node: exp.And | exp.Or, truth: bool, *, decisive: bool) -> Formula:
         """AND and OR, a chain of them at once: one side decides when it is `decisive`."""
-        sides = [self.holds(part, truth) for part in asked(node)]
+        sides = [self.holds(part, truth) for part in tests_first(node)]
         return disjunction(sides) if truth is decisive else conjunction(sides)
 
     def within(self) -> Formulas:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from deltafix.rules.ast import And, Atom, Comparison, Or
 from deltafix.rules.terms import Aggregate, Call, Const, Term, Wildcard
 from deltafix.sql import joins, recursion, windows
-from deltafix.sql.aggregates import Wanted, aggregates_of, fold, wanted
+from deltafix.sql.aggregates import AggregateCall, aggregates_of, fold, read_aggregate
 from deltafix.sql.builder import NIL, Builder, Operand, Relation, absent, blank, equal
 from deltafix.sql.formulas import Formulas
 from deltafix.sql.grouping import NUMBER, grouping
@@ -258,13 +258,13 @@ def grouped(builder: Builder, select: exp.Select, scope: Scope) -> Rows:
     totals = by.totals
     by = by.within(scope.outer_columns())
     expanded = expand(before, by.keys)
-    aggregates: dict[exp.Expr, Wanted] = {}
+    aggregates: dict[exp.Expr, AggregateCall] = {}
     groupings: list[exp.Expr] = []
     for node in aggregates_of(select):
         if isinstance(node, exp.Grouping | exp.GroupingId):
             groupings.append(node)
         else:
-            aggregates.setdefault(scope.qualified(node), wanted(before, node))
+            aggregates.setdefault(scope.qualified(node), read_aggregate(before, node))
     keys = [before.operand(key) for key in by.keys]
     group = by.columns(keys)
     columns = list(group)

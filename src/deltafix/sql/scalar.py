@@ -33,7 +33,7 @@ from deltafix.sql import (
     tuples,
 )
 from deltafix.sql.casts import cast
-from deltafix.sql.connectives import asked
+from deltafix.sql.connectives import tests_first
 from deltafix.sql.literals import (
     Compute,
     Scalar,
@@ -503,7 +503,7 @@ class Scalars:
 
     def both(self, node: exp.And | exp.Or) -> Scalar:
         """AND, OR: a chain of them at once, which may be long."""
-        sides = [self.truth(node, side) for side in asked(node)]
+        sides = [self.truth(node, side) for side in tests_first(node)]
         tests, decisive = [side.compute for side in sides], isinstance(node, exp.Or)
 
         def compute(row: Any) -> Any:

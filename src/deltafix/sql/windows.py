@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 
 from deltafix.rules.terms import Const
 from deltafix.sql import frames
-from deltafix.sql.aggregates import AGGREGATE, Wanted, fold, reducer_of, wanted, way
+from deltafix.sql.aggregates import AGGREGATE, AggregateCall, fold, read_aggregate, reducer_of, way
 from deltafix.sql.builder import NIL, Operand
 from deltafix.sql.formulas import Formulas
 from deltafix.sql.literals import whole
@@ -81,9 +81,9 @@ def compute(
             continue
         inner = Formulas(builder, scope, list(rows))
         window = _Window(inner, node, named)
-        asked = window.whole()
-        if asked is not None:
-            scope.windows[spelled] = _of_partition(formulas, inner, window, asked, identity)
+        aggregate = window.whole()
+        if aggregate is not None:
+            scope.windows[spelled] = _of_partition(formulas, inner, window, aggregate, identity)
             continue
         name, function, args, result = window.function(most.get(node))
         sorts = [(inner.operand(ordered.this), ordered) for ordered in window.order]
@@ -125,7 +125,7 @@ def _of_partition(
     formulas: Formulas,
     inner: Formulas,
     window: _Window,
-    asked: Wanted,
+    aggregate: AggregateCall,
     identity: Sequence[Operand],
 ) -> Operand:
     """An aggregate of all rows of a partition: that of a group, which the engine has.
@@ -134,12 +134,12 @@ def _of_partition(
     """
     builder, scope = formulas.builder, formulas.scope
     by = (*window.partition, *scope.outer_columns())
-    columns = [*map(inner.operand, by), *map(inner.operand, asked.operands), *identity]
+    columns = [*map(inner.operand, by), *map(inner.operand, aggregate.operands), *identity]
     source = builder.relation([operand.column(f"w{n}") for n, operand in enumerate(columns)])
     builder.head(source, columns, inner.body)
     group = dict(enumerate(map(formulas.operand, by)))
-    positions = range(len(by), len(by) + len(asked.operands))
-    return fold(formulas, source, group, positions, asked, empty=False)
+    positions = range(len(by), len(by) + len(aggregate.operands))
+    return fold(formulas, source, group, positions, aggregate, empty=False)
 
 
 class _Window:
@@ -164,7 +164,7 @@ class _Window:
         self.order: list[exp.Ordered] = [] if order is None else order.expressions
         self.spec: exp.Expr | None = given.get("spec")
 
-    def whole(self) -> Wanted | None:
+    def whole(self) -> AggregateCall | None:
         """The aggregate that it is of all rows of the partition; None: it is another function."""
         call = self.node.this
         if not isinstance(call, AGGREGATE) or isinstance(call, (exp.WithinGroup, *_PLACES)):
@@ -173,8 +173,8 @@ class _Window:
         is_all = frame.end is None if self.spec is not None else not self.order
         if not is_all or frame.start is not None or frame.exclude:
             return None
-        asked = wanted(self.formulas, call, window=True)
-        return None if asked.is_united else asked
+        aggregate = read_aggregate(self.formulas, call, window=True)
+        return None if aggregate.is_united else aggregate
 
     def function(self, most: int | None) -> _Computed:
         """What it computes; if it counts, up to `most`."""
@@ -234,45 +234,47 @@ class _Window:
         return name, frames.nth(frame, number, ignores=ignores), [(value, value.type)], result
 
     def _aggregated(self, call: exp.Expr) -> _Computed:
-        asked = wanted(self.formulas, call, window=True)
-        if asked.blank_in(self.formulas.scope.statement.dialect):
+        aggregate = read_aggregate(self.formulas, call, window=True)
+        if aggregate.blank_in(self.formulas.scope.statement.dialect):
             way_out = "aggregate with GROUP BY, and join"
-            raise self.formulas.builder.refused(f"{asked.op.upper()} in a window", call, way_out)
+            raise self.formulas.builder.refused(
+                f"{aggregate.op.upper()} in a window", call, way_out
+            )
         value = Operand(Const(1, "number"), BIGINT, nullable=False)
-        if asked.argument is not None:
-            value = self.formulas.operand(asked.argument)
+        if aggregate.argument is not None:
+            value = self.formulas.operand(aggregate.argument)
         frame = self._frame()
-        if asked.is_united:
-            return self._united(asked, frame, value)
-        reducer, kind = reducer_of(self.formulas, asked, value.type)
-        result = Column("value", kind, nullable=asked.op != "count")
-        distinct = asked.by_value and asked.op not in ("min", "max")
-        setting = f"{asked.setting}_{distinct:d}"
-        name = f"{asked.op}_{setting}_{value.type.name}_{_written(frame)}"
-        function = frames.aggregated(frame, reducer, asked.least, distinct=distinct)
+        if aggregate.is_united:
+            return self._united(aggregate, frame, value)
+        reducer, kind = reducer_of(self.formulas, aggregate, value.type)
+        result = Column("value", kind, nullable=aggregate.op != "count")
+        distinct = aggregate.by_value and aggregate.op not in ("min", "max")
+        setting = f"{aggregate.setting}_{distinct:d}"
+        name = f"{aggregate.op}_{setting}_{value.type.name}_{_written(frame)}"
+        function = frames.aggregated(frame, reducer, aggregate.least, distinct=distinct)
         return name, function, [(value, value.type)], result
 
-    def _united(self, asked: Wanted, frame: frames.Frame, value: Operand) -> _Computed:
+    def _united(self, aggregate: AggregateCall, frame: frames.Frame, value: Operand) -> _Computed:
         """STRING_AGG and its like: in an order of their own, or in the window's."""
-        others = [self.formulas.operand(node) for node in asked.operands[1:]]
+        others = [self.formulas.operand(node) for node in aggregate.operands[1:]]
         keys = [Column("", operand.type, nullable=True) for operand in others]
-        reducer, kind = reducer_of(self.formulas, asked, value.type, keys)
+        reducer, kind = reducer_of(self.formulas, aggregate, value.type, keys)
         assert isinstance(reducer, United)  # noqa: S101  it was asked for
         unite = reducer.unite
-        is_last = asked.op == "last" and not asked.order
+        is_last = aggregate.op == "last" and not aggregate.order
 
         def united(rows: list[Any]) -> Any:
-            return rows[-is_last][1] if asked.is_picked else (unite(rows),)
+            return rows[-is_last][1] if aggregate.is_picked else (unite(rows),)
 
-        distinct = asked.by_value
-        order = reducer.rank if asked.order or distinct else None
+        distinct = aggregate.by_value
+        order = reducer.rank if aggregate.order or distinct else None
         ways = "".join(
             str(way(key, ordered))
-            for key, ordered in zip(keys[-len(asked.order) :], asked.order, strict=False)
+            for key, ordered in zip(keys[-len(aggregate.order) :], aggregate.order, strict=False)
         )
         types = "_".join(operand.type.name for operand in (value, *others))
-        setting = f"{asked.setting}_{distinct:d}_{ways}_{types}"
-        name = f"{asked.op}_{setting}_{_written(frame)}"
+        setting = f"{aggregate.setting}_{distinct:d}_{ways}_{types}"
+        name = f"{aggregate.op}_{setting}_{_written(frame)}"
         function = frames.united(frame, united, order, distinct=distinct)
         args = [(operand, operand.type) for operand in (value, *others)]
         return name, function, args, Column("value", kind, nullable=True)
