@@ -53,12 +53,18 @@ def path_of(builder: Builder, side: int, part: Rows) -> Operand:
 
 
 def watched_path_of(
-    builder: Builder, side: int, part: Rows, relation: Relation, *, positions: Sequence[int], name: str
+    builder: Builder,
+    side: int,
+    part: Rows,
+    relation: Relation,
+    *,
+    positions: Sequence[int],
+    name: str,
 ) -> Operand:
     """The same, for a recursion that is not bounded: computing it raises where it does not end.
 
-    `positions` are the columns that decide its next steps. A path is a count of its steps, the position
-    at the last power of two among them, the last positions, and the digest.
+    `positions` are the columns that decide its next steps. A path is a count of its steps, the place
+    at the last power of two among them, the last places, and the digest.
     """
     key = _key(part)
     before = _recurring(part, relation)
@@ -156,7 +162,9 @@ def deciding(steps: Sequence[exp.Expr], name: str, names: Sequence[str]) -> set[
         still = {
             position
             for position in idle
-            if read.isdisjoint({names[position], *(select.expressions[position].alias for select in selects)})
+            if read.isdisjoint(
+                {names[position], *(select.expressions[position].alias for select in selects)}
+            )
         }
         if still == idle:
             return every - idle
