@@ -63,8 +63,8 @@ def watched_path_of(
 ) -> Operand:
     """The same, for a recursion that is not bounded: computing it raises where it does not end.
 
-    `positions` are the columns that decide its next steps. A path is a count of its steps, the place
-    at the last power of two among them, the last places, and the digest.
+    `positions` are the columns that decide its next steps. A path is a count of its steps, the
+    place at the last power of two among them, the last places, and the digest.
     """
     key = _key(part)
     before = _recurring(part, relation)
