@@ -390,9 +390,9 @@ def _refers_soundly(
             if len(targets) < len(wanted):
                 return False
     for table, foreign in catalog.referring(name) if len(edit.removed) else ():
-        name, key = table.relation.name, foreign.key.positions
+        other, key = table.relation.name, foreign.key.positions
         gone = _without(_of(edit.removed, key), _of(edit.added, key))
-        if len(gone) and len(rows_with(engine, edits, name, foreign.positions, gone)):
+        if len(gone) and len(rows_with(engine, edits, other, foreign.positions, gone)):
             return False
     return True
 
