@@ -14,7 +14,7 @@ from deltafix.kernel import native
 def test_the_first_run_says_that_it_compiles_and_quiet_silences_it(monkeypatch, capsys):
     asked = []
     monkeypatch.setattr(native, "is_ready", lambda: False)
-    monkeypatch.setattr(native, "prepare", lambda step, *, told: asked.append(told) or step(1, 2))
+    monkeypatch.setattr(native, "prepare", lambda step, *, quiet: asked.append(quiet) or step(1, 2))
     console.prepare_kernel(quiet=True)
     assert capsys.readouterr() == ("", "")
     console.prepare_kernel()
