@@ -104,11 +104,11 @@ class FunctorDecl:
     """`.functor name(arguments): result`, a Python function given when connecting.
 
     Three are said of reducers that the engine keeps where it can. `most` (`sum N`), of whole
-    numbers: the result is their sum, up to this and down to one below its negative; `finish` raises
-    for any other. `scale` (`mean N`): it is their mean times 10^-scale, rounded once. `kept`: it is
-    their `count`, the least (`min`) or greatest (`max`) of them, or, of floats, their exact `sum`
-    or `mean`, rounded once. Of a type of optional values (`nil` or one) those that are there count,
-    and where none is, the result is `nil`, or 0.
+    numbers: the result is their sum, up to this and down to its negative (of 2^63 - 1, any number
+    of 64 bits); `finish` raises for any other. `scale` (`mean N`): it is their mean times
+    10^-scale, rounded once. `kept`: it is their `count`, the least (`min`) or greatest (`max`) of
+    them, or, of floats, their exact `sum` or `mean`, rounded once. Of a type of optional values
+    (`nil` or one) those that are there count, and where none is, the result is `nil`, or 0.
     `partial` is said of functions of SQL: it may raise, and is asked last (`plan.order`).
     """
 
