@@ -246,7 +246,7 @@ class Fold:
     `present`, where it is asked for, is the relation of all groups with a row: its absence is how a
     rule sees the value of an empty group. Without group columns an empty source has a row too, if
     the aggregate has a value there. `most`, `scale` and `kept` are what `FunctorDecl` says of a
-    reducer, and `most` of a sum of decimals; `is_real` says that it adds floats up.
+    reducer, and the first two of a sum of decimals; `is_real` says that it adds floats up.
     """
 
     relation: str

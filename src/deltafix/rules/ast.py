@@ -308,7 +308,7 @@ class Program:
             return kind  # type: ignore[return-value]
         logical = self.logical(kind)
         if logical is not None:
-            return logical.base  # type: ignore[return-value]
+            return logical.base
         (first, *others) = self.declared_type(kind).branches
         if not first.name and not others and len(first.fields) == 1:
             field = self.kind(first.fields[0].type)

@@ -310,15 +310,17 @@ class Maintained:
             and isinstance(cause, ArithmeticError | ValueError | None)
             and not isinstance(cause, SqlError)
         ):
-            called = error.values.get("functor")
+            called, relations = error.values.get("functor"), error.values.get("relations", ())
             callers = (
                 name
                 for name, view in self.catalog.views.items()
-                if called in view.builder.functions
+                if called in view.builder.functions or name in relations
             )
             caller = next(callers, None)
-            reason = str(cause or error).removesuffix("; rolled back")  # without one, of rules
+            reason, _, way_out = str(cause or error).partition("; rolled back")  # of rules: one
+            reason = reason if cause is not None else reason.rpartition(", in `")[0]
             reason = reason if caller is None else f"{reason}, in view {caller!r}"
+            reason += way_out
             if not self._open:
                 return statement.data(f"{reason}; the transaction was rolled back")
             if self._aborted is not None:
