@@ -176,10 +176,10 @@ def test_agree_using_key_keeps_the_best_of_all_rows(group: int) -> None:
     assert changed > 30
 
 
-def test_agree_using_key_keeps_texts_floats_days_and_truths() -> None:
+def test_agree_using_key_keeps_texts_numbers_days_and_truths() -> None:
     table = (
         "CREATE TABLE e (a INTEGER, b INTEGER, s TEXT, f DOUBLE, t DATE NOT NULL, "
-        "k INTEGER NOT NULL)"
+        "k INTEGER NOT NULL, p DECIMAL(30, 2))"
     )
     random = Random("kept")
     values = (
@@ -194,7 +194,8 @@ def test_agree_using_key_keeps_texts_floats_days_and_truths() -> None:
     for _ in range(14):
         a, b, k = random.choices((0, 1, 2, 3, 4), k=3)
         day = f"'2026-01-0{random.randint(1, 9)}'"
-        edits += [f"INSERT INTO e VALUES ({a}, {b}, {random.choice(values)}, {day}, {k})"]
+        wide = random.choice(("NULL", "0.25", "7", "100000000000000000000.5", "99999999999.75"))
+        edits += [f"INSERT INTO e VALUES ({a}, {b}, {random.choice(values)}, {day}, {k}, {wide})"]
         edits += [f"DELETE FROM e WHERE a = {random.randrange(5)}"] * (random.random() < 0.3)
     changed = 0
     for key, first, step in (
@@ -203,6 +204,9 @@ def test_agree_using_key_keeps_texts_floats_days_and_truths() -> None:
         ("x, MIN(d)", "SELECT a, f", "SELECT e.b, r.d + e.f"),
         ("x, MAX(d)", "SELECT a, f", "SELECT e.b, GREATEST(r.d, e.f)"),
         ("x, MAX(d)", "SELECT a, t", "SELECT e.b, GREATEST(e.t, r.d)"),
+        ("x, MAX(d)", "SELECT a, p", "SELECT e.b, GREATEST(e.p, r.d)"),
+        ("x, MIN(d)", "SELECT a, CAST(p AS DECIMAL(38, 2))",
+         "SELECT e.b, CAST(r.d + e.p AS DECIMAL(38, 2))"),
         ("x, BOOL_OR(d)", "SELECT a, k > 3", "SELECT e.b, r.d OR e.s = 'a'"),
         ("x, BOOL_AND(d)", "SELECT a, k > 0", "SELECT e.b, r.d AND (e.s <> 'a')"),
     ):  # fmt: skip

@@ -392,7 +392,7 @@ def _best(builder: Builder, key: _Key, candidates: Relation, name: str) -> Relat
     """The best value of a column for each key: NULL is none."""
     columns = {column.name: column for column in candidates.columns}
     kind = columns[name].type
-    if kind.base not in ("number", "float") and kind is not TEXT:
+    if kind.base not in ("number", "float") and not (kind is TEXT or kind.is_wide):
         way_out = "keep a number, a text, a day or a moment"
         raise builder.refused(f"USING KEY that keeps {kind.name}", key.kept[name], way_out)
     best = builder.relation(
