@@ -46,6 +46,8 @@ class RelationDecl:
     `of` (`part-of`) is the relation that this one was made for, by SQL or a pipeline: people are
     told of that, and how often a row of it is derived is nobody's to ask. `key` are columns that no
     two rows share, by position; whoever declares them sees to it (SQL does), and empty are all.
+    `shifts` says, as truly, that a value of its lattice column follows from others of it by what is
+    added alone, and is asked nothing: what gets better by way of itself does so without end.
     """
 
     name: str
@@ -56,6 +58,7 @@ class RelationDecl:
     span: Span | None = field(default=None, compare=False, repr=False)
     of: str = field(default="", compare=False, repr=False)
     key: tuple[int, ...] = field(default=(), compare=False, repr=False)
+    shifts: bool = field(default=False, compare=False, repr=False)
 
     @property
     def arity(self) -> int:
