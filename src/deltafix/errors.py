@@ -22,6 +22,7 @@ __all__ = [
     "CyclicDataError",
     "DeltafixError",
     "DriftError",
+    "EndlessDataError",
     "EvaluationError",
     "ExplanationError",
     "FactError",
@@ -178,6 +179,24 @@ class CyclicDataError(DeltafixError, ValueError):
         self, message: str = "", cycle: tuple[tuple[str, tuple[Any, ...]], ...] = ()
     ) -> None:
         super().__init__(message)
+        self.cycle = cycle
+
+
+class EndlessDataError(DeltafixError, ValueError):
+    """The best value of a key rests on a worse one of its own: it gets better without end.
+
+    `cycle` is relations with rows, each resting on the next: the key's, the last one the worse.
+    """
+
+    code = "DF432"
+
+    def __init__(
+        self,
+        message: str = "",
+        cycle: tuple[tuple[str, tuple[Any, ...]], ...] = (),
+        **values: object,
+    ) -> None:
+        super().__init__(message, **values)
         self.cycle = cycle
 
 

@@ -5,16 +5,23 @@ Python's values. After every transaction each relation, its delta and its Arrow 
 the second route is the same program on a database that has rows as the engine does (`physical`),
 and, at the end, one that is opened from what the first one kept. The third are the same rules as
 views over tables of SQL.
+
+In half of the programs values lie near the ends of their types, too. What is computed of them may
+be no value of its type: then the function raises OverflowError, and every route has to refuse the
+transaction, and to be as before.
 """
 
 from __future__ import annotations
 
+import decimal
 import random
+import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +31,7 @@ import pytest
 import deltafix
 import deltafix.sql
 from deltafix.engine.literals import read_facts
+from deltafix.errors import FunctorError, SqlDataError
 from deltafix.facts.logical_types import logical_type
 from deltafix.facts.schema import Schema, show_row
 
@@ -46,6 +54,14 @@ class Kind:
     values: list[Any]
     texts: dict[str, Any]
     adds: dict[str, Callable[[Any], Any]] = field(default_factory=dict)
+    ends: list[Any] = field(default_factory=list)
+    casts: dict[str, Callable[[Any], Any]] = field(default_factory=dict)
+
+    def drawn(self, rng: random.Random, *, near: bool) -> Any:
+        """One of the values; of those at the ends of the type, too, if it is to be `near` them."""
+        if near and rng.random() < 0.5:
+            return rng.choice(self.ends)
+        return rng.choice(self.values)
 
 
 def _day(n: int) -> date:
@@ -56,28 +72,32 @@ def _moment(n: int, zone: Any = None) -> datetime:
     return datetime(2026, 1, 1, 12, tzinfo=zone) + timedelta(microseconds=n)
 
 
-KINDS = [
-    Kind(
-        "date",
-        [_day(n) for n in range(-3, 4)],
-        {'"2026-01-01"': _day(0), 'as("2025-12-30", date)': _day(-2), "as(20456, date)": _day(2)},
-        {"{} + 1": lambda d: d + timedelta(1), "{} - 2": lambda d: d - timedelta(2)},
-    ),
-    Kind(
-        "timestamp",
-        [_moment(n) for n in (-1, 0, 1, 86_400_000_000)],
-        {'"2026-01-01 12:00:00"': _moment(0), '"2026-01-01T12:00:00.000001"': _moment(1)},
-        {"{} + 1": lambda t: t + timedelta(microseconds=1)},
-    ),
-    Kind(
-        "timestamptz",
-        [_moment(n, UTC) for n in (-1, 0, 1)],
-        {'"2026-01-01 13:00:00+01:00"': _moment(0, UTC)},
-        {"1 + {}": lambda t: t + timedelta(microseconds=1)},
-    ),
-    Kind(
-        "decimal(6, 2)",
-        [Decimal(n).scaleb(-2) for n in (-250, -1, 0, 1, 99, 100, 12345)],
+EXACT = decimal.Context(prec=100, traps=[decimal.Inexact])
+
+
+def _decimal(value: Fraction | int, digits: int, scale: int) -> Decimal:
+    """A number as a decimal of a type. Raises OverflowError where it has more digits."""
+    units = Fraction(value) * 10**scale
+    if units.denominator != 1 or abs(units) >= 10**digits:
+        raise OverflowError(value)
+    return EXACT.scaleb(EXACT.create_decimal(int(units)), -scale)
+
+
+def _word(value: int) -> int:
+    if not -(2**63) <= value < 2**63:
+        raise OverflowError(value)
+    return value
+
+
+def _decimals(digits: int, scale: int) -> Kind:
+    def of(means: Callable[[Fraction], Fraction], *kind: int) -> Callable[[Decimal], Decimal]:
+        return lambda p: _decimal(means(Fraction(p)), *(kind or (digits, scale)))
+
+    last = Fraction(1, 10**scale)
+    most = 10 ** (digits - scale) - last
+    return Kind(
+        f"decimal({digits}, {scale})",
+        [_decimal(Fraction(n, 100), digits, scale) for n in (-250, -1, 0, 1, 99, 100, 12345)],
         {
             "0.99": Decimal("0.99"),
             "1": Decimal(1),
@@ -85,18 +105,67 @@ KINDS = [
             "-2.5": Decimal("-2.5"),
         },
         {
-            "{} + 0.01": lambda p: p + Decimal("0.01"),
-            "{} * 3": lambda p: p * 3,
-            "2 * {}": lambda p: p * 2,
-            "-{}": lambda p: -p,
-            "{0} - {0}": lambda p: p - p,
+            "{} + 0.01": of(lambda p: p + Fraction(1, 100)),
+            "{} * 3": of(lambda p: p * 3),
+            "2 * {}": of(lambda p: p * 2),
+            "-{}": of(lambda p: -p),
+            "{0} - {0}": of(lambda p: p - p),
+            f'{{}} + "{float(last):.{scale}f}"': of(lambda p: p + last),
         },
+        [_decimal(n, digits, scale) for n in (most, -most, last, -last, (most + last) / 2)],
+        {
+            "decimal(5, 2)": of(lambda p: p, 5, 2),
+            "decimal(18, 2)": of(lambda p: p, 18, 2),
+            "decimal(38, 30)": of(lambda p: p, 38, 30),
+        },
+    )
+
+
+def _days(n: int) -> Callable[[date], date]:
+    return lambda d: d + timedelta(n)
+
+
+def _micros(n: int) -> Callable[[datetime], datetime]:
+    return lambda t: t + timedelta(microseconds=n)
+
+
+KINDS = [
+    Kind(
+        "date",
+        [_day(n) for n in range(-3, 4)],
+        {'"2026-01-01"': _day(0), 'as("2025-12-30", date)': _day(-2), "as(20456, date)": _day(2)},
+        {"{} + 1": _days(1), "{} - 2": _days(-2)},
+        [date.min, date.min + timedelta(1), date.max],
     ),
     Kind(
+        "timestamp",
+        [_moment(n) for n in (-1, 0, 1, 86_400_000_000)],
+        {'"2026-01-01 12:00:00"': _moment(0), '"2026-01-01T12:00:00.000001"': _moment(1)},
+        {"{} + 1": _micros(1), "{} - 86400000000": _micros(-86_400_000_000)},
+        [datetime.min, datetime.max, datetime.max - timedelta(microseconds=1)],
+    ),
+    Kind(
+        "timestamptz",
+        [_moment(n, UTC) for n in (-1, 0, 1)],
+        {'"2026-01-01 13:00:00+01:00"': _moment(0, UTC)},
+        {"1 + {}": _micros(1), "{} - 1": _micros(-1)},
+        [one.replace(tzinfo=UTC) for one in (datetime.min, datetime.max)],
+    ),
+    _decimals(6, 2),
+    _decimals(18, 2),
+    _decimals(30, 4),
+    _decimals(38, 2),
+    Kind(
         "number",
-        [-(2**63), -1, 0, 7, 2**63 - 1],
+        [-1, 0, 7, 2**32],
         {"0": 0, "-1": -1},
         {"{} band 1": lambda n: n & 1},
+        [-(2**63), 2**63 - 1, *(date.min.toordinal() - 719_163 - n for n in (0, 1))],
+        {
+            "date": lambda n: date(1970, 1, 1) + timedelta(n),
+            "timestamp": lambda n: datetime(1970, 1, 1) + timedelta(microseconds=n),
+            "decimal(20, 1)": lambda n: _decimal(n, 20, 1),
+        },
     ),
     Kind("float", [-1.5, 0.0, 2.5, 1e300], {"0.0": 0.0, "2.5": 2.5}),
     Kind("symbol", ["", "a", "nil", "Ä", '"'], {'"a"': "a", '"nil"': "nil"}),
@@ -110,6 +179,8 @@ def text_of(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, datetime):
         return value.isoformat(" ")
+    if isinstance(value, Decimal):
+        return f"{value:f}"
     return value.hex() if isinstance(value, bytes) else str(value)
 
 
@@ -120,6 +191,7 @@ class Case:
     kind: Kind
     lines: list[str]
     views: dict[str, Callable[[Facts], Rows]]
+    near: bool
 
 
 TESTS: dict[str, Callable[[Any, Any], bool]] = {
@@ -149,7 +221,7 @@ def _closed(edges: Rows) -> Rows:
 
 def case_of(rng: random.Random) -> Case:
     """A random program over `a(k, v)`, `b(k, v)`, and `m(k, v)`, whose values may be missing."""
-    kind = rng.choice(KINDS)
+    kind = rng.choice([*KINDS, *(one for one in KINDS if one.name.startswith("decimal"))])
     text, constant = rng.choice([*kind.texts.items()])
     op, test = rng.choice([*TESTS.items()])
     lines = [
@@ -239,19 +311,29 @@ def case_of(rng: random.Random) -> Case:
             f"added{number}(k, {term.format('v')}) :- a(k, v).",
             lambda f, means=means: {(k, means(v)) for k, v in f["a"]},
         )
-    if kind.name.startswith("decimal"):
+    for number, (wanted, means) in enumerate(kind.casts.items()):
         rule(
-            "total",
-            pair,
-            "total(k, x) :- b(k, _), x = sum v : { a(k, v) }.",
-            lambda f: {(k, sum((v for j, v in f["a"] if j == k), Decimal(0))) for k, _ in f["b"]},
+            f"cast{number}",
+            f"k: symbol, v: {wanted}",
+            f"cast{number}(k, as(v, {wanted})) :- a(k, v).",
+            lambda f, means=means: {(k, means(v)) for k, v in f["a"]},
         )
+    sizes = re.fullmatch(r"decimal\((\d+), (\d+)\)", kind.name)
+    if sizes is not None:
+        digits, scale = map(int, sizes.groups())
         rule(
             "whole",
             "k: symbol, n: number",
             "whole(k, to_number(v)) :- a(k, v).",
-            lambda f: {(k, int(v)) for k, v in f["a"]},
+            lambda f: {(k, _word(int(v))) for k, v in f["a"]},
         )
+        if digits <= 18:
+            rule(
+                "total",
+                pair,
+                "total(k, x) :- b(k, _), x = sum v : { a(k, v) }.",
+                lambda f: _totals(f, digits, scale),
+            )
     if kind.name in ("date", "timestamp"):
         unit = timedelta(1) if kind.name == "date" else timedelta(microseconds=1)
         rule(
@@ -268,10 +350,34 @@ def case_of(rng: random.Random) -> Case:
             lambda f: {(v.date(),) for _, v in f["a"]},
         )
     chosen = rng.sample([*views], rng.randint(4, len(views)))
+    near = bool(kind.ends) and rng.random() < 0.5
+    if near:  # what is refused for one rule is not seen of another
+        own = [name for name in views if name.startswith(("added", "cast"))]
+        others = [name for name in views if name not in {*own, "total", "whole"}]
+        own += ["total"] * len(own) * ("total" in views)
+        chosen = [*rng.sample(others, 3), rng.choice(own)]
     if "again" in chosen:
         chosen.append("text")
     kept = [line for name in views for line in _lines(lines, name) if name in chosen]
-    return Case(kind, lines[:3] + kept, {name: views[name] for name in views if name in chosen})
+    views = {name: views[name] for name in views if name in chosen}
+    return Case(kind, lines[:3] + kept, views, near)
+
+
+def _totals(facts: Facts, digits: int, scale: int) -> Rows:
+    """Each key of b with the sum of its values in a. Sums are computed of all groups."""
+    found = {
+        key: _decimal(sum(map(Fraction, values)), digits, scale)
+        for key, values in _grouped(facts["a"]).items()
+    }
+    return {(k, found.get(k, Decimal(0))) for k, _ in facts["b"]}
+
+
+def _expected(case: Case, facts: Facts) -> dict[str, Rows] | None:
+    """What each relation holds; None where something that is derived is no value of its type."""
+    try:
+        return {name: set(means(facts)) for name, means in case.views.items()}
+    except OverflowError:
+        return None
 
 
 def _lines(lines: list[str], name: str) -> list[str]:
@@ -279,8 +385,8 @@ def _lines(lines: list[str], name: str) -> list[str]:
     return lines[place : place + 2]
 
 
-def _row(rng: random.Random, relation: str, kind: Kind) -> tuple[Any, ...]:
-    value = rng.choice(kind.values)
+def _row(rng: random.Random, relation: str, case: Case) -> tuple[Any, ...]:
+    value = case.kind.drawn(rng, near=case.near)
     if relation == "m" and rng.random() < 0.4:
         value = None
     return rng.choice(KEYS), value
@@ -307,28 +413,35 @@ def test_rules_over_logical_types_mean_what_python_says(seed: int, tmp_path: Pat
         deltafix.connect(text, physical=True) as second,
     ):
         for _ in range(6):
-            edits = [(n, _row(rng, n, case.kind)) for n in facts for _ in range(rng.randint(0, 4))]
-            with db.transaction() as tx, second.transaction() as other:
-                for name, row in edits:
-                    if row in facts[name]:
-                        tx.delete(name, [row])
-                        other.delete(name, [*_held(db, name, {row})])
-                        facts[name].remove(row)
-                    else:
-                        _insert(rng.choice(DOORS), tx, db.schemas, (name, row), case.kind)
-                        other.insert(name, [*_held(db, name, {row})])
-                        facts[name].add(row)
-            for name, means in case.views.items():
-                expected = set(means(facts))
-                assert set(db.rows(name)) == expected, (name, text)
-                assert set(second.rows(name)) == _held(db, name, expected), (name, text)
+            many = 2 if case.near else 4
+            edits = []
+            after = {name: set(rows) for name, rows in facts.items()}
+            for name in facts:
+                for row in [_row(rng, name, case) for _ in range(rng.randint(0, many))]:
+                    edits.append((row in after[name], (name, row)))
+                    after[name] ^= {row}
+            expected = _expected(case, after)
+            if expected is None:
+                for one in (db, second):
+                    with pytest.raises(FunctorError) as caught, one.transaction() as tx:
+                        _edit(rng, tx, edits, db, case.kind if one is db else None)
+                    assert caught.value.code == "DF430"
+            else:
+                with second.transaction() as tx:
+                    _edit(rng, tx, edits, db, None)
+                with db.transaction() as tx:
+                    _edit(rng, tx, edits, db, case.kind)
+                for name, rows in expected.items():
+                    assert set(tx.delta[name].added) == rows - before[name]
+                    assert set(tx.delta[name].removed) == before[name] - rows
+                facts, before = after, expected
+            for name, rows in before.items():
+                assert set(db.rows(name)) == rows, (name, text)
+                assert set(second.rows(name)) == _held(db, name, rows), (name, text)
                 table = db.to_arrow(name)
-                assert {tuple(row.values()) for row in table.to_pylist()} == expected
-                assert set(tx.delta[name].added) == expected - before[name]
-                assert set(tx.delta[name].removed) == before[name] - expected
-                for row in expected:
+                assert {tuple(row.values()) for row in table.to_pylist()} == rows
+                for row in rows:
                     assert db.select(name, row) == [row]
-                before[name] = expected
         db.check_invariants()
         for name, rows in before.items():
             for row in sorted(rows, key=str)[:2]:
@@ -336,6 +449,24 @@ def test_rules_over_logical_types_mean_what_python_says(seed: int, tmp_path: Pat
     with deltafix.connect(text, tmp_path / "state") as again:
         for name, rows in {**before, **facts}.items():
             assert set(again.rows(name)) == rows
+
+
+def _edit(
+    rng: random.Random,
+    tx: deltafix.Transaction,
+    edits: list[tuple[bool, Said]],
+    db: deltafix.Database,
+    kind: Kind | None,
+) -> None:
+    """Put rows in, or take out those that are there: by any door, or as the engine has them."""
+    for is_there, (name, row) in edits:
+        held = row if kind is not None else next(iter(_held(db, name, {row})))
+        if is_there:
+            tx.delete(name, [held])
+        elif kind is None:
+            tx.insert(name, [held])
+        else:
+            _insert(rng.choice(DOORS), tx, db.schemas, (name, row), kind)
 
 
 def _insert(
@@ -359,7 +490,9 @@ def _arrow(kind: Kind) -> pa.DataType:
         "timestamp": pa.timestamp("us"),
         "timestamptz": pa.timestamp("us", "Europe/Berlin"),
         "decimal(6, 2)": pa.decimal128(20, 2),
+        "decimal(18, 2)": pa.decimal128(18, 2),
         "decimal(30, 4)": pa.decimal128(38, 4),
+        "decimal(38, 2)": pa.decimal128(38, 2),
         "boolean": pa.bool_(),
         "blob": pa.large_binary(),
         "number": pa.int64(),
@@ -372,10 +505,12 @@ def _arrow(kind: Kind) -> pa.DataType:
 def test_rules_as_views_mean_the_same(seed: int, warm_kernel: None) -> None:
     rng = random.Random(f"logical views {seed}")
     case = case_of(rng)
-    views = [name for name in case.views if name != "best"]  # SQL has no lattices
+    case.views.pop("best", None)  # SQL has no lattices
+    views = [*case.views]
     rules = {name: _lines(case.lines, name)[1] for name in views}
     kind = SQL.get(case.kind.name, case.kind.name.upper())
     facts: Facts = {"a": set(), "b": set(), "m": set()}
+    before: Facts = {name: set() for name in views}
     with closing(deltafix.sql.connect()) as db:
         for name in facts:
             null = "" if name == "m" else "NOT NULL"
@@ -385,16 +520,22 @@ def test_rules_as_views_mean_the_same(seed: int, warm_kernel: None) -> None:
             db.execute(f"CREATE VIEW {name} AS RULES $$ {declared} {rules[name]} $$")
         for _ in range(6):
             for name in facts:
-                for row in [_row(rng, name, case.kind) for _ in range(rng.randint(0, 3))]:
+                for row in [_row(rng, name, case) for _ in range(rng.randint(0, 3))]:
+                    after = {**facts, name: facts[name] ^ {row}}
+                    expected = _expected(case, after)
+                    said: tuple[str, tuple[Any, ...]] = (f"INSERT INTO {name} VALUES (?, ?)", row)
                     if row in facts[name]:
                         same = "v IS NULL" if row[1] is None else "v = ?"
                         values = row if row[1] is not None else row[:1]
-                        db.execute(f"DELETE FROM {name} WHERE k = ? AND {same}", values)
-                        facts[name].remove(row)
+                        said = f"DELETE FROM {name} WHERE k = ? AND {same}", values
+                    if expected is None:
+                        with pytest.raises(SqlDataError) as caught:
+                            db.execute(*said)
+                        assert caught.value.code == "DF724"
                     else:
-                        db.execute(f"INSERT INTO {name} VALUES (?, ?)", row)
-                        facts[name].add(row)
+                        db.execute(*said)
+                        facts, before = after, expected
             for name in views:
                 found = db.execute(f"SELECT * FROM {name}").fetchall()
                 assert len(found) == len(set(found))
-                assert set(found) == set(case.views[name](facts)), (name, rules[name])
+                assert set(found) == before[name], (name, rules[name])

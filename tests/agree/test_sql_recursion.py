@@ -18,6 +18,7 @@ import duckdb
 import pytest
 
 import deltafix.sql
+from deltafix.errors import EndlessDataError
 from sql_judge import bag, changes_followed
 
 TABLES = (
@@ -176,10 +177,10 @@ def test_agree_using_key_keeps_the_best_of_all_rows(group: int) -> None:
     assert changed > 30
 
 
-def test_agree_using_key_keeps_texts_floats_days_and_truths() -> None:
+def test_agree_using_key_keeps_texts_numbers_days_and_truths() -> None:
     table = (
         "CREATE TABLE e (a INTEGER, b INTEGER, s TEXT, f DOUBLE, t DATE NOT NULL, "
-        "k INTEGER NOT NULL)"
+        "k INTEGER NOT NULL, p DECIMAL(30, 2))"
     )
     random = Random("kept")
     values = (
@@ -194,7 +195,8 @@ def test_agree_using_key_keeps_texts_floats_days_and_truths() -> None:
     for _ in range(14):
         a, b, k = random.choices((0, 1, 2, 3, 4), k=3)
         day = f"'2026-01-0{random.randint(1, 9)}'"
-        edits += [f"INSERT INTO e VALUES ({a}, {b}, {random.choice(values)}, {day}, {k})"]
+        wide = random.choice(("NULL", "0.25", "7", "100000000000000000000.5", "99999999999.75"))
+        edits += [f"INSERT INTO e VALUES ({a}, {b}, {random.choice(values)}, {day}, {k}, {wide})"]
         edits += [f"DELETE FROM e WHERE a = {random.randrange(5)}"] * (random.random() < 0.3)
     changed = 0
     for key, first, step in (
@@ -203,6 +205,9 @@ def test_agree_using_key_keeps_texts_floats_days_and_truths() -> None:
         ("x, MIN(d)", "SELECT a, f", "SELECT e.b, r.d + e.f"),
         ("x, MAX(d)", "SELECT a, f", "SELECT e.b, GREATEST(r.d, e.f)"),
         ("x, MAX(d)", "SELECT a, t", "SELECT e.b, GREATEST(e.t, r.d)"),
+        ("x, MAX(d)", "SELECT a, p", "SELECT e.b, GREATEST(e.p, r.d)"),
+        ("x, MIN(d)", "SELECT a, CAST(p AS DECIMAL(38, 2))",
+         "SELECT e.b, CAST(r.d + e.p AS DECIMAL(38, 2))"),
         ("x, BOOL_OR(d)", "SELECT a, k > 3", "SELECT e.b, r.d OR e.s = 'a'"),
         ("x, BOOL_AND(d)", "SELECT a, k > 0", "SELECT e.b, r.d AND (e.s <> 'a')"),
     ):  # fmt: skip
@@ -210,6 +215,75 @@ def test_agree_using_key_keeps_texts_floats_days_and_truths() -> None:
         query += f"{step} FROM r JOIN e ON e.a = r.x) SELECT * FROM r"
         changed += changes_followed((table,), query, edits)
     assert changed > 30
+
+
+def _cheapest(edges: set[tuple[int, int, int]]) -> dict[int, int] | None:
+    """The least sums of weights on ways from 0; None where a way round makes them ever less."""
+    found = {0: 0}
+    for _ in range(len({b for _, b, _ in edges}) + 1):
+        before = dict(found)
+        for a, b, w in edges:
+            if a in before:
+                found[b] = min(found.get(b, before[a] + w), before[a] + w)
+        if found == before:
+            return found
+    return None
+
+
+@pytest.mark.parametrize("fold", ["MIN", "MAX"])
+@pytest.mark.parametrize("group", range(3))
+def test_agree_using_key_refuses_what_gets_better_without_end(fold: str, group: int) -> None:
+    """Bellman and Ford's judgement, after each edit; what is refused changes nothing."""
+    sign, kept = {"MIN": 1, "MAX": -1}[fold], ", n" * (group == 1)
+    query = (
+        f"WITH RECURSIVE r (x, d{kept}) USING KEY (x, {fold}(d){', ARG_' * bool(kept)}"
+        f"{f'{fold}(n, d)' * bool(kept)}) AS (SELECT 0, 0{', 0' * bool(kept)} UNION "
+        f"SELECT e.b, {'e.w + r.d' if group else 'r.d - (-e.w)'}{', r.x' * bool(kept)} "
+        "FROM r JOIN e ON e.a = r.x) SELECT x, d FROM r"
+    )
+    random, refused = Random(f"endless {fold} {group}"), 0
+    for _ in range(8):
+        size = random.choice((4, 9, 40))
+        edges: set[tuple[int, int, int]] = set()
+        with deltafix.sql.connect(timeout=60) as db:
+            db.execute("CREATE TABLE e (a INTEGER NOT NULL, b INTEGER NOT NULL, w BIGINT NOT NULL)")
+            db.execute(f"CREATE VIEW v AS {query}")
+            known = db.execute("SELECT * FROM v").fetchall()
+            for turn in range(12):
+                rows = {
+                    (*random.sample(range(size), 2), random.randint(-3, 3))
+                    for _ in range(random.randint(0, 3))
+                }
+                if turn == 1:
+                    rows |= {(n, (n + 1) % size, 1) for n in range(size)}
+                if turn == 11:
+                    rows |= {(0, 1, -9), (1, 0, 3)}
+                gone = set(random.sample(sorted(edges), min(len(edges), random.randint(0, 2))))
+                after = edges - gone | rows
+                found = _cheapest(after)
+                db.execute("BEGIN")
+                for a, b, w in gone:
+                    db.execute("DELETE FROM e WHERE a = ? AND b = ? AND w = ?", (a, b, sign * w))
+                db.insert("e", [(a, b, sign * w) for a, b, w in rows - (edges - gone)])
+                if found is None:
+                    with pytest.raises(EndlessDataError, match="in view 'v' has no best") as caught:
+                        db.execute("COMMIT")
+                    (_, first), *_, (_, last) = caught.value.cycle
+                    assert first[0] == last[0]
+                    assert sign * first[1] < sign * last[1]
+                    db.rollback()
+                    refused += 1
+                else:
+                    db.execute("COMMIT")
+                    edges, known = after, [(x, sign * d) for x, d in found.items()]
+                assert bag(db.execute("SELECT * FROM v")) == bag(known)
+                if found is None and random.random() < 0.3:
+                    with deltafix.sql.connect(timeout=60) as other:
+                        other.execute("CREATE TABLE e (a INTEGER, b INTEGER, w INTEGER)")
+                        other.insert("e", [(a, b, sign * w) for a, b, w in after])
+                        with pytest.raises(EndlessDataError, match="in this query has no best"):
+                            other.execute(query)
+    assert refused >= 8
 
 
 @pytest.mark.parametrize("bound", ["WHERE r.d < 4", "AND r.d < 4", "AND 4 > r.d", "AND r.d <= 3"])

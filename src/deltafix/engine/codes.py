@@ -400,7 +400,7 @@ class Codes:
         from deltafix.facts.arrow import ARROW_TYPES  # noqa: PLC0415
         from deltafix.facts.logical_arrow import opened  # noqa: PLC0415
 
-        base = OPTIONAL.get(kind.base, kind.base)  # type: ignore[call-overload]  # a base type
+        base = kind.held
         present = codes != NIL if kind.nullable else np.ones(len(codes), dtype=np.bool_)
         if base == "symbol":
             used, indices = occurring(codes[present])
@@ -461,7 +461,7 @@ class Codes:
         from deltafix.facts.logical_arrow import closed  # noqa: PLC0415
 
         present = to_numpy(column.is_valid().cast("int8")).astype(bool)
-        base = OPTIONAL.get(kind.base, kind.base)  # type: ignore[call-overload]  # a base type
+        base = kind.held
         codes = np.full(len(present), NIL, dtype=np.int32)
         codes[present] = self._encode_column(base, closed(column.drop_null(), kind))
         return codes

@@ -509,15 +509,16 @@ class Database(Reading):
             self._bound(budget)
 
     def _epoch(self) -> None:
-        """Run the program. Raises BudgetError with the relations that were computed then."""
+        """Run the program. Raises errors with the relations that were computed then."""
         try:
-            self._run.epoch(self.budget)
-        except BudgetError as error:
-            raise stopped(self._arena, self._linked, error) from None
-        except FunctorError:
-            if self._rules is not None or not is_in_doubt(self._arena):
-                raise
-            self._recompute()
+            try:
+                self._run.epoch(self.budget)
+            except FunctorError:
+                if self._rules is not None or not is_in_doubt(self._arena):
+                    raise
+                self._recompute()
+        except (BudgetError, FunctorError) as error:
+            raise stopped(self._arena, self._linked, error) from error.__cause__
 
     def _recompute(self) -> None:
         """Run the epoch from its start again, with nothing retracted in it: all rows hold."""

@@ -194,7 +194,7 @@ def _of_literal(column: Column, value: Value) -> Value:
 def _takes(column: Column, value: Value) -> str:
     """What a column takes, as programs spell it."""
     if column.of is not None:
-        return f"{column.of.name} takes values like {column.of.spelled}"
+        return column.of.written(column.of.spelled)
     if column.shape is not None:
         return f"{column.shape.kind} takes {column.shape.spelled}"
     if column.range is not None and isinstance(value, int):

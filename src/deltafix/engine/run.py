@@ -25,7 +25,7 @@ from deltafix.engine.lanes import Lanes
 from deltafix.engine.link import Linked
 from deltafix.engine.store import relation_cell
 from deltafix.engine.threads import processors
-from deltafix.errors import BudgetError, CancelledError, InternalError, LimitError
+from deltafix.errors import BudgetError, CancelledError, FunctorError, InternalError, LimitError
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Words
 from deltafix.kernel.entries import maintain
@@ -251,14 +251,19 @@ def named_in(plan: Plan, number: int) -> list[str]:
     return [*plan.stages[number].relations]
 
 
-def stopped(arena: Arena, linked: Linked, error: BudgetError) -> BudgetError:
-    """The error of a run that went over its budget: what was computed then, and the ways out."""
+def stopped(
+    arena: Arena, linked: Linked, error: BudgetError | FunctorError
+) -> BudgetError | FunctorError:
+    """The error of a run with what was computed then; of a budget, with the ways out."""
     stages, number = linked.plan.stages, stratum_of(arena)
     if not (0 <= number < len(stages) and stages[number].relations):
         return error
     named = named_in(linked.plan, number)
     shown = ", ".join(f"`{name}`" for name in named[:_SHOWN]) + (", …" if named[_SHOWN:] else "")
-    message = str(error).removesuffix("; rolled back")
+    message, _, said = str(error).partition("; rolled back")
+    if isinstance(error, FunctorError):
+        values = {**error.values, "relations": named}
+        return FunctorError(f"{message}, in {shown}; rolled back{said}", **values)
     limit = message.rpartition("=")[0].rpartition(" ")[2]
     ways_out = ["bound its recursion"] if stages[number].recursive else []
     advice = " or ".join([*ways_out, f"raise {limit}"])

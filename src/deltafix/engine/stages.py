@@ -24,6 +24,7 @@ from deltafix.facts.values import OPTIONAL
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Words
 from deltafix.kernel.entries import settle_rows
+from deltafix.rules.logical import bounded_sum
 
 if TYPE_CHECKING:
     from deltafix.engine.folds.users import UserReducer
@@ -157,9 +158,7 @@ class Strata:
         row = int(cells[int(cells[at.FOLDED]) + int(cells[at.S_ROW])]) & 0xFFFFFFFF
         _, total = total_of(self._arena, self._linked.groups(fold), row)
         if fold.op == "sum":
-            from deltafix.engine.folds.stratum import bounded_sum  # noqa: PLC0415
-
-            bounded_sum(total, fold.most)
+            bounded_sum(total, fold.most, fold.scale)
         reducer = self._reducers[fold.op.removeprefix("@@")]
         types = next(
             relation.types

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from deltafix.diagnostics import plural
 from deltafix.errors import FactError, TypeMismatchError
 from deltafix.facts.logical_arrow import arrow_type, closed, takes
-from deltafix.facts.logical_types import LogicalType
+from deltafix.facts.logical_types import LogicalType, only_optional
 from deltafix.facts.schema import (
     Column,
     Row,
@@ -302,9 +302,10 @@ def _as_logical(
 
 def _null(schema: Schema, column: Column, array: pa.ChunkedArray) -> FactError:
     row = array.is_null().index(True).as_py()
+    name = column.type if column.of is None else column.of.name
     message = (
         f"{schema.relation}: column {column.name!r} of row {row} is null, but relations hold "
-        "values only; drop the row or give a value"
+        f"values only; drop the row or give a value{only_optional(name)}"
     )
     return FactError(message, relation=schema.relation, column=column.name, row=row)
 

@@ -39,6 +39,11 @@ def read_json(data: bytes, schema: Schema, label: str) -> list[Row]:
     except (UnicodeDecodeError, ValueError, RecursionError) as error:
         message = f"{label}: this is not JSON: {error}"
         line = error.lineno if isinstance(error, json.JSONDecodeError) else None
+        if isinstance(error, json.JSONDecodeError) and error.msg == "Extra data":
+            message += (
+                "; JSON lines are read by inputs of pipelines (format = 'json'), here a relation "
+                "is one array of rows: [[1, 2], [3, 4]]"
+            )
         raise FactError(message, path=label, relation=schema.relation, line=line) from None
     if document is None and not schema.columns:
         return []
@@ -106,7 +111,7 @@ def _row(given: Any, schema: Schema, label: str, number: int) -> Row:
 def read_value(given: Any, column: Column, where: str) -> Value:
     """The value of a column that JSON has. Raises TypeMismatchError, naming the place."""
     value = given
-    why = column.takes
+    why = ""
     try:
         if column.of is not None:
             return column.of.from_json(given)  # type: ignore[no-any-return]
@@ -120,7 +125,8 @@ def read_value(given: Any, column: Column, where: str) -> Value:
         pass
     except ValueError as error:
         why = str(error)
-    message = f"{where}: column {column.name!r} is {shown(given)}, but {why}"
+    said = "null" if given is None else shown(given)
+    message = f"{where}: column {column.name!r} is {said}, but {why or column.refuses(given)}"
     raise TypeMismatchError(message, column=column.name, value=given)
 
 

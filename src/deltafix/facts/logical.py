@@ -32,6 +32,10 @@ class Logical(Protocol):
     def arrow(self) -> pa.DataType:
         """Arrow's type for its values."""
 
+    @property
+    def like(self) -> str:
+        """A text of one, if not every text is."""
+
     def takes(self, kind: pa.DataType) -> bool:
         """Whether values of an Arrow type may be values of this one."""
 

@@ -24,6 +24,8 @@ from typing import Any, Final
 
 from deltafix.facts.values import (
     FLOAT_DIGITS,
+    OPTIONAL,
+    BaseType,
     fitting,
     logical_text,
     read_real,
@@ -47,7 +49,7 @@ MOST_DIGITS: Final = 38
 NARROW_DIGITS: Final = 18
 """Up to which a decimal is a number of the engine: what 64 bits hold of any sign."""
 
-OPTIONAL_BASES: Final = ("number", "float", "symbol")
+OPTIONAL_BASES: Final[tuple[BaseType, ...]] = ("number", "float", "symbol")
 """The base types of which there is one whose values may be missing."""
 
 
@@ -57,7 +59,7 @@ class LogicalType:
 
     Attributes:
         name: as programs write it, `date` or `decimal(10, 2)?`.
-        base: the engine's type for it.
+        base: the engine's type for it; `held` that of a value that is there.
         write: the engine's value for one of Python; None for what is none of the type's.
         read: the way back.
         parse: of text that is none of the type's it gives None.
@@ -69,7 +71,7 @@ class LogicalType:
     """
 
     name: str
-    base: str
+    base: BaseType
     write: Callable[[Any], Any]
     read: Callable[[Any], Any]
     parse: Callable[[str], Any]
@@ -90,9 +92,19 @@ class LogicalType:
         return self.name.removesuffix("?")
 
     @property
+    def held(self) -> BaseType:
+        """The engine's type of a value that is there."""
+        return OPTIONAL.get(self.base, self.base)
+
+    @property
     def is_decimal(self) -> bool:
         """Whether it is a decimal."""
         return self.digits > 0
+
+    def written(self, like: str) -> str:
+        """How one is written, as errors say it, with an example."""
+        digits = f", of at most {self.digits} digits, {self.scale} of them behind the point"
+        return f"{self.name} is written like {like}{digits * self.is_decimal}"
 
     @property
     def spelled(self) -> str:
@@ -110,7 +122,8 @@ class LogicalType:
             return None
         found = self.write(value)
         if found is None:
-            raise ValueError(f"{self.name} takes {self.takes}")
+            missing = only_optional(self.name) if value is None else ""
+            raise ValueError(f"{self.name} takes {self.takes}{missing}")
         return (found,) if self.nullable else found
 
     def decode(self, value: Any) -> Any:
@@ -133,8 +146,7 @@ class LogicalType:
             return None
         found = self.parse(text)
         if found is None or self.write(found) is None:
-            missing = " or nil" if self.nullable else ""
-            raise ValueError(f"{self.name} is written like {self.like}{missing}")
+            raise ValueError(self.written(self.like + " or nil" * self.nullable))
         return found
 
     def to_json(self, value: Any) -> Any:
@@ -155,13 +167,13 @@ class LogicalType:
 
 _FIRST: Final = date(1970, 1, 1).toordinal()
 _MICROSECOND: Final = timedelta(microseconds=1)
-EPOCH: Final = datetime(1970, 1, 1)
-EPOCH_UTC: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH: Final = datetime(1970, 1, 1)
+_EPOCH_UTC: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _MOMENT: Final = re.compile(
     r"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?)?(Z|[+-]\d\d(?::?\d\d)?)?", re.ASCII
 )
-_DIGITS: Final = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)", re.ASCII)
+_DIGITS: Final = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?", re.ASCII)
 _HEX: Final = re.compile(r"(?:\\x)?((?:[0-9a-fA-F]{2})*)")
 
 
@@ -172,7 +184,7 @@ def write_day(value: Any) -> int | None:
     return None
 
 
-def read_day(days: int) -> date:
+def _read_day(days: int) -> date:
     """The date of days since 1970."""
     return date.fromordinal(days + _FIRST)
 
@@ -184,7 +196,7 @@ def _parse_day(text: str) -> date | None:
         return None
 
 
-def write_moment(epoch: datetime) -> Callable[[Any], int | None]:
+def _write_moment(epoch: datetime) -> Callable[[Any], int | None]:
     """Microseconds since an epoch, of moments that have a zone if that has one."""
     zoned = epoch.tzinfo is not None
     bounds = (one.replace(tzinfo=epoch.tzinfo) - epoch for one in (datetime.min, datetime.max))
@@ -201,7 +213,7 @@ def write_moment(epoch: datetime) -> Callable[[Any], int | None]:
     return write
 
 
-def read_moment(epoch: datetime) -> Callable[[int], datetime]:
+def _read_moment(epoch: datetime) -> Callable[[int], datetime]:
     """The moment of microseconds since an epoch."""
     return lambda micros: epoch + timedelta(microseconds=micros)
 
@@ -220,13 +232,13 @@ def _parse_moment(*, zoned: bool) -> Callable[[str], datetime | None]:
     return parse
 
 
-def write_truth(value: Any) -> int | None:
+def _write_truth(value: Any) -> int | None:
     """0 or 1 of a bool, Python's or numpy's."""
     is_truth = isinstance(value, bool) or type(value).__name__ in ("bool", "bool_")
     return int(value) if is_truth else None
 
 
-def write_decimal(digits: int, scale: int) -> Callable[[Any], Any]:
+def _write_decimal(digits: int, scale: int) -> Callable[[Any], Any]:
     """Units of the last digit of a Decimal or an int that has no more digits, as a text if many."""
     most, one = 10**digits, 10**scale
 
@@ -252,7 +264,7 @@ def write_decimal(digits: int, scale: int) -> Callable[[Any], Any]:
     return write if digits <= NARROW_DIGITS else write_wide
 
 
-def read_decimal(digits: int, scale: int) -> Callable[[Any], Decimal]:
+def _read_decimal(digits: int, scale: int) -> Callable[[Any], Decimal]:
     """The Decimal of units of the last digit, or of their text."""
     if digits > NARROW_DIGITS:
         return lambda text: DECIMALS.scaleb(Decimal(as_number(text)), -scale)
@@ -263,7 +275,7 @@ def _parse_decimal(text: str) -> Decimal | None:
     return Decimal(text) if len(text) <= 80 and _DIGITS.fullmatch(text) else None
 
 
-def write_bytes(value: Any) -> str | None:
+def _write_bytes(value: Any) -> str | None:
     """The hexadecimal digits of bytes."""
     return value.hex() if isinstance(value, bytes) else None
 
@@ -277,25 +289,27 @@ _PLAIN: Final = {
     one.name: one
     for one in (
         LogicalType(
-            "boolean", "number", write_truth, bool, {"true": True, "false": False}.get,
+            "boolean", "number", _write_truth, bool, {"true": True, "false": False}.get,
             "a bool", "true", bool,
         ),
         LogicalType(
-            "date", "number", write_day, read_day, _parse_day, "a datetime.date", "2026-01-31",
+            "date", "number", write_day, _read_day, _parse_day, "a datetime.date", "2026-01-31",
             date,
         ),
         LogicalType(
-            "timestamp", "number", write_moment(EPOCH), read_moment(EPOCH),
+            "timestamp", "number", _write_moment(_EPOCH), _read_moment(_EPOCH),
             _parse_moment(zoned=False),
-            "a datetime.datetime without a zone", "2026-01-31 12:30:00", datetime,
+            "a datetime.datetime without a zone, of whole microseconds", "2026-01-31 12:30:00",
+            datetime,
         ),
         LogicalType(
-            "timestamptz", "number", write_moment(EPOCH_UTC), read_moment(EPOCH_UTC),
+            "timestamptz", "number", _write_moment(_EPOCH_UTC), _read_moment(_EPOCH_UTC),
             _parse_moment(zoned=True),
-            "a datetime.datetime with a zone", "2026-01-31 12:30:00+00:00", datetime,
+            "a datetime.datetime with a zone, of whole microseconds and, in UTC, of the years 1 to "
+            "9999", "2026-01-31 12:30:00+00:00", datetime,
         ),
         LogicalType(
-            "blob", "symbol", write_bytes, bytes.fromhex, _parse_bytes, "bytes", "00ff",
+            "blob", "symbol", _write_bytes, bytes.fromhex, _parse_bytes, "bytes", "00ff",
             bytes,
         ),
     )
@@ -320,12 +334,17 @@ def logical_type(name: str) -> LogicalType | None:
     if shown_name != name:
         return logical_type(shown_name)
     like = f"{'1' * min(digits - scale, 1) or '0'}{'.' if scale else ''}{'5' * scale}"
-    base = "number" if digits <= NARROW_DIGITS else "symbol"
+    base: BaseType = "number" if digits <= NARROW_DIGITS else "symbol"
     return LogicalType(
-        name, base, write_decimal(digits, scale), read_decimal(digits, scale), _parse_decimal,
+        name, base, _write_decimal(digits, scale), _read_decimal(digits, scale), _parse_decimal,
         f"a decimal.Decimal of at most {digits} digits, {scale} of them behind the point", like,
         Decimal, digits=digits, scale=scale,
     )  # fmt: skip
+
+
+def only_optional(name: str) -> str:
+    """What an error adds of a missing value, where there is a type like this one that has some."""
+    return f"; only {name}? has missing values" if logical_type(f"{name}?") is not None else ""
 
 
 def constant_of(name: str, value: Any) -> Any:
@@ -352,18 +371,16 @@ def constant_of(name: str, value: Any) -> Any:
 
 
 def _optional(name: str) -> LogicalType | None:
-    inner = logical_type(name[:-1])
-    if inner is not None:
-        made = inner
-    elif name[:-1] in OPTIONAL_BASES:
-        made = _of_base(name[:-1])
-    else:
+    plain = next((_of_base(one) for one in OPTIONAL_BASES if one == name[:-1]), None)
+    made = plain or logical_type(name[:-1])
+    if made is None or made.nullable:
         return None
+    base = next(one for one, held in OPTIONAL.items() if held == made.base)
     takes = f"{made.takes}, or None"
-    return replace(made, name=name, base=f"{made.base}?", takes=takes, nullable=True)
+    return replace(made, name=name, base=base, takes=takes, nullable=True)
 
 
-def _of_base(base: str) -> LogicalType:
+def _of_base(base: BaseType) -> LogicalType:
     """A base type as a logical one: its values are its own."""
     parse, like, python = _OF_BASES[base]
     takes = valid_values(base)
@@ -376,7 +393,7 @@ def _parse_symbol(text: str) -> str:
     return unquoted(text) if text[:1] == '"' else text
 
 
-_OF_BASES: Final[dict[str, tuple[Callable[[str], Any], str, type]]] = {
+_OF_BASES: Final[dict[BaseType, tuple[Callable[[str], Any], str, type]]] = {
     "number": (read_whole, "3", int),
     "float": (read_real, "3.0", float),
     "symbol": (_parse_symbol, "abc", str),

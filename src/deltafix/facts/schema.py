@@ -18,7 +18,7 @@ from typing import Any, TypeAlias, cast
 from deltafix.diagnostics import did_you_mean, plural
 from deltafix.errors import FactError, TypeMismatchError, UnknownRelationError
 from deltafix.facts.logical import Logical
-from deltafix.facts.logical_types import LogicalType
+from deltafix.facts.logical_types import LogicalType, only_optional
 from deltafix.facts.shapes import Shape, Types
 from deltafix.facts.values import (
     CONSTRUCTED,
@@ -68,6 +68,10 @@ class Column:
         if self.of is not None:
             return f"{self.of.name} takes {self.of.takes}"
         return f"{self.type} takes {valid_values(self.type, self.bits)}"
+
+    def refuses(self, value: object) -> str:
+        """What fits the column, for a value that does not."""
+        return self.takes + (only_optional(self.type) if value is None else "")
 
     @property
     def physical(self) -> Column:
@@ -222,7 +226,7 @@ class Schema:
         """The error for a value that does not fit its column; `why` says it of a part."""
         message = (
             f"{self.relation}: column {column.name!r} of row {row} is {shown(value)} "
-            f"({type(value).__name__}), but {why or column.takes}"
+            f"({type(value).__name__}), but {why or column.refuses(value)}"
         )
         return TypeMismatchError(
             message, relation=self.relation, column=column.name, row=row, value=value

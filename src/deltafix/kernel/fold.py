@@ -41,6 +41,7 @@ from deltafix.kernel.values import NIL, NO_VALUE, canonical, decode, encode
 
 _LOW = 0xFFFFFFFF
 _SIGN = 1 << 31
+_MOST = (1 << 63) - 1
 _EXACT = 1 << 53
 _ONE_MORE = 1 << 32
 """A value that is there, in the first cell of a group of optional ones."""
@@ -321,7 +322,7 @@ def _value(L, P, f, count, low, high):
         return encode(L, np.int64(at.T_FLOAT), canonical(_quotient(high, low, count * said)))
     value = ((((high & _LOW) ^ _SIGN) - _SIGN) << 32) | low
     if op == at.FOLD_BOUNDED:
-        if high < -_SIGN or high >= _SIGN or value > said or value < -said - 1:
+        if high < -_SIGN or high >= _SIGN or value > said or (value < -said and said < _MOST):
             return np.int64(NO_VALUE)
     return encode(L, np.int64(P[f + at.F_TYPE]), value)
 

@@ -317,8 +317,8 @@ F_VALUE = 5  # the column that is added up, and its type
 F_VALUE_TYPE = 6
 F_TYPE = 7  # of the result
 F_ALWAYS = 8  # 1: without rows it has a value, too
-F_SAID = 9  # high and low 32 bits: the largest total (the least is one below its negative), or
-# what a mean is divided by
+F_SAID = 9  # high and low 32 bits: the largest total (the least is its negative, or all that a
+# word has), or what a mean is divided by
 F_PIPED = 11  # 1: rows of the source come as they are derived (T_PIPE)
 F_INDEX = 12  # the index of the source by group, where groups are looked through
 F_OPTIONAL = 13  # 1: a value may be NIL, which does not count

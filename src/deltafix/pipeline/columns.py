@@ -296,8 +296,12 @@ def _reasoned(
     indices = pc.indices_nonzero(done.is_null()).to_pylist()
     values = array.take(pa.array(indices, pa.int64())).to_pylist()
     missing = (None,) if column.logical is None or column.type == "symbol" else (None, "")
+    like = "" if column.logical is None else column.logical.like
     return done, {
-        index: f"{name} is missing" if value in missing else f"{name} = {value!r} is no {kind}"
+        index: f"{name} is missing"
+        if value in missing
+        else f"{name} = {value!r} is no {kind}"
+        + f", which is written like {like}" * bool(like and isinstance(value, str))
         for index, value in zip(indices, values, strict=True)
     }
 

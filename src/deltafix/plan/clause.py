@@ -246,7 +246,7 @@ class Fold:
     `present`, where it is asked for, is the relation of all groups with a row: its absence is how a
     rule sees the value of an empty group. Without group columns an empty source has a row too, if
     the aggregate has a value there. `most`, `scale` and `kept` are what `FunctorDecl` says of a
-    reducer, and `most` of a sum of decimals; `is_real` says that it adds floats up.
+    reducer, and the first two of a sum of decimals; `is_real` says that it adds floats up.
     """
 
     relation: str
@@ -323,8 +323,8 @@ class Relation:
     functors. Elsewhere `normalize` has turned it into clauses over hidden relations; `entry` is
     then the one that rows given to this relation enter instead (empty: themselves). `is_range`
     says that a hidden relation holds the numbers of ranges (`plan.ranges`), `is_domain` that it
-    holds what a group may be asked for (`plan.domains`), `of` and `key` what its declaration says:
-    the columns that no two of its rows share (empty: all).
+    holds what a group may be asked for (`plan.domains`), `of`, `key` and `shifts` what its
+    declaration says.
     """
 
     name: str
@@ -336,6 +336,7 @@ class Relation:
     is_domain: bool = False
     of: str = field(default="", compare=False, repr=False)
     key: tuple[int, ...] = field(default=(), compare=False, repr=False)
+    shifts: bool = field(default=False, compare=False, repr=False)
 
 
 def given_apart(relation: Relation) -> tuple[Relation, Clause]:

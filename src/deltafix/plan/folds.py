@@ -19,6 +19,7 @@ from dataclasses import replace
 from types import UnionType
 from typing import TYPE_CHECKING
 
+from deltafix.facts.logical_types import logical_type
 from deltafix.facts.values import OPTIONAL, BaseType, Value
 from deltafix.plan.clause import Absent, Clause, Code, Compare, Fold, Literal, Match, Slot
 from deltafix.plan.constructed import field_types
@@ -71,16 +72,22 @@ def literals(
         matches = (Match(name, (*shared, target)),)
     if term.op not in _EMPTY or not shared:
         reducer = _reducer(outer.program, term)
-        details = (reducer.most, reducer.scale, reducer.kept) if reducer else (term.most,)
+        details = (reducer.most, reducer.scale, reducer.kept) if reducer else _bound(term)
         fold = Fold(name, source, group, value, term.op, None, folded, *details)
         outer.draft.folds.append(replace(fold, is_real=_is_real(outer, term, fold.way)))
         return (matches,)
     present = outer.draft.hide(types)
     is_real = _is_real(outer, term, term.op)
-    fold = Fold(name, source, group, value, term.op, present, most=term.most, is_real=is_real)
+    fold = Fold(name, source, group, value, term.op, present, (), *_bound(term), is_real=is_real)
     outer.draft.folds.append(fold)
     zero = Compare("=", kind, target, Code(_ZERO[kind], kind))
     return (matches, (Absent(present, shared), zero))
+
+
+def _bound(term: Aggregate) -> tuple[int | None, int | None]:
+    """The greatest total of a sum of decimals, and how many of its digits are behind the point."""
+    kind = logical_type(term.kind)
+    return (None, None) if kind is None else (10**kind.digits - 1, kind.scale)
 
 
 def is_opened(program: Program, term: Aggregate, pattern: Call) -> bool:

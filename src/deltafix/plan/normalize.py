@@ -87,7 +87,7 @@ def normalize(checked: CheckedProgram, cache: Cache | None = None) -> Core:
     draft = Draft(
         schemas_of(program),
         [
-            Relation(r.name, program.column_types(r.name), of=r.of, key=r.key)
+            Relation(r.name, program.column_types(r.name), of=r.of, key=r.key, shifts=r.shifts)
             for r in program.relations
         ],
     )

@@ -76,7 +76,7 @@ class WhyNot(Explanation):
 
     def lines(self) -> list[str]:
         """The rules that were tried, and what would make the row hold."""
-        return [f"{self.fact} does not hold", *self._tried("  "), *self._advice()]
+        return [f"{self.fact} does not hold", *self.tried("  "), *self._advice()]
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -98,7 +98,8 @@ class WhyNot(Explanation):
             **({"rivals": list(self.rivals)} if self.rivals else {}),
         }
 
-    def _tried(self, indent: str) -> list[str]:
+    def tried(self, indent: str) -> list[str]:
+        """The rules that were tried, each with what holds and what fails."""
         if not self.attempts and not self.is_given:
             return [f"{indent}no rule derives it, and it is not given"]
         lines = [f"{indent}it is given"] if self.is_given else []
@@ -110,7 +111,7 @@ class WhyNot(Explanation):
                 continue
             lines.append(f"{indent}  fails  {failed}{' (bound reached)' if attempt.is_cut else ''}")
             if attempt.below is not None:
-                lines += attempt.below._tried(f"{indent}    ")
+                lines += attempt.below.tried(f"{indent}    ")
         if self.rivals:
             lines.append(f"{indent}its relation keeps {', '.join(self.rivals)} instead")
         return lines

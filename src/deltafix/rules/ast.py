@@ -46,6 +46,8 @@ class RelationDecl:
     `of` (`part-of`) is the relation that this one was made for, by SQL or a pipeline: people are
     told of that, and how often a row of it is derived is nobody's to ask. `key` are columns that no
     two rows share, by position; whoever declares them sees to it (SQL does), and empty are all.
+    `shifts` says, as truly, that a value of its lattice column follows from others of it by what is
+    added alone, and is asked nothing: what gets better by way of itself does so without end.
     """
 
     name: str
@@ -56,6 +58,7 @@ class RelationDecl:
     span: Span | None = field(default=None, compare=False, repr=False)
     of: str = field(default="", compare=False, repr=False)
     key: tuple[int, ...] = field(default=(), compare=False, repr=False)
+    shifts: bool = field(default=False, compare=False, repr=False)
 
     @property
     def arity(self) -> int:
@@ -104,11 +107,11 @@ class FunctorDecl:
     """`.functor name(arguments): result`, a Python function given when connecting.
 
     Three are said of reducers that the engine keeps where it can. `most` (`sum N`), of whole
-    numbers: the result is their sum, up to this and down to one below its negative; `finish` raises
-    for any other. `scale` (`mean N`): it is their mean times 10^-scale, rounded once. `kept`: it is
-    their `count`, the least (`min`) or greatest (`max`) of them, or, of floats, their exact `sum`
-    or `mean`, rounded once. Of a type of optional values (`nil` or one) those that are there count,
-    and where none is, the result is `nil`, or 0.
+    numbers: the result is their sum, up to this and down to its negative (of 2^63 - 1, any number
+    of 64 bits); `finish` raises for any other. `scale` (`mean N`): it is their mean times
+    10^-scale, rounded once. `kept`: it is their `count`, the least (`min`) or greatest (`max`) of
+    them, or, of floats, their exact `sum` or `mean`, rounded once. Of a type of optional values
+    (`nil` or one) those that are there count, and where none is, the result is `nil`, or 0.
     `partial` is said of functions of SQL: it may raise, and is asked last (`plan.order`).
     """
 
@@ -308,7 +311,7 @@ class Program:
             return kind  # type: ignore[return-value]
         logical = self.logical(kind)
         if logical is not None:
-            return logical.base  # type: ignore[return-value]
+            return logical.base
         (first, *others) = self.declared_type(kind).branches
         if not first.name and not others and len(first.fields) == 1:
             field = self.kind(first.fields[0].type)

@@ -14,7 +14,7 @@ from copy import copy
 from dataclasses import dataclass, field, fields
 from datetime import date, datetime
 from types import MappingProxyType, NoneType, UnionType
-from typing import Final, TypeAlias, cast, get_args
+from typing import Final, TypeAlias, get_args
 
 from deltafix.diagnostics import suggest
 from deltafix.errors import ProgramError
@@ -125,7 +125,7 @@ class Builder:
         for parent in parents:
             logical = logical_type(parent)
             if logical is not None:
-                known.setdefault(parent, cast("BaseType", logical.base))
+                known.setdefault(parent, logical.base)
             if parent not in known:
                 close = suggest(parent, list(known))
                 hint = f"; did you mean {close!r}?" if close else ""

@@ -21,7 +21,13 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from deltafix.diagnostics import Diagnostic, Span, did_you_mean, suggest
-from deltafix.facts.logical_types import NAMES, LogicalType, constant_of
+from deltafix.facts.logical_types import (
+    NAMES,
+    NARROW_DIGITS,
+    LogicalType,
+    constant_of,
+    logical_type,
+)
 from deltafix.facts.values import RANGES, BaseType
 from deltafix.rules.apart import plain_name
 from deltafix.rules.ast import BASES, Atom, Comparison, Formula, Not, Program, Rule
@@ -73,8 +79,7 @@ def advice(program: Program, left: Node, right: Node) -> str:
     ]
     if logical:
         likes = (
-            f"{kind.name} is written like "
-            + (f"[{kind.spelled}] or nil" if kind.nullable else kind.spelled)
+            kind.written(f"[{kind.spelled}] or nil" if kind.nullable else kind.spelled)
             for kind in logical
         )
         return "; ".join(likes) + "; `as` casts"
@@ -85,6 +90,21 @@ def advice(program: Program, left: Node, right: Node) -> str:
             base = next(base for base in BASES if base in other.root().allowed)
             return f"a {base} is written like {EXAMPLES[base]}"
     return "convert one side with to_number, to_unsigned, to_float or to_string"
+
+
+def _summed(target: Node, op: str) -> str:
+    """What to add up in place of decimals of more digits than a sum has."""
+    kinds = [logical_type(one) for one in target.root().allowed]
+    if op not in ("sum", "mean") or not any(kind is not None and kind.is_decimal for kind in kinds):
+        return ""
+    (kind,) = kinds if len(kinds) == 1 else (None,)
+    if op == "mean" or kind is None:
+        return f"`{op} to_float(x) : ..` takes decimals"
+    room = f"decimal({NARROW_DIGITS}, {min(kind.scale, NARROW_DIGITS)})"
+    return (
+        f"a sum of decimals has {NARROW_DIGITS} digits at most: `sum as(x, {room}) : ..`, or "
+        "`sum to_float(x) : ..`, which is near"
+    )
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
@@ -163,8 +183,8 @@ class _Inference:
         """Note what is wrong; without a place of its own, at the rule."""
         self.diagnostics.append(Diagnostic(code, message, span or self.span, hint))
 
-    def unify(self, left: Node, right: Node, span: Span | None) -> Node:
-        """Merge two nodes (DF120 if nothing fits both); the merged node."""
+    def unify(self, left: Node, right: Node, span: Span | None, way_out: str = "") -> Node:
+        """Merge two nodes (DF120 if nothing fits both, with a way out); the merged node."""
         kept, merged = left.root(), right.root()
         if kept is merged:
             return kept
@@ -177,7 +197,7 @@ class _Inference:
                     f"`{what}` cannot be both {any_of(kept.allowed)} ({kept.reason}) "
                     f"and {any_of(merged.allowed)} ({merged.reason})",
                     span or self.span,
-                    advice(self.program, left, right),
+                    way_out or advice(self.program, left, right),
                 )
             )
             # From here on this value fits anything: one slip, one error.
@@ -416,7 +436,7 @@ class _Inference:
                 self.totals[id(term)] = target
             if not isinstance(term.target, Wildcard):
                 node = Node("", wanted, f"what `{term.op}` takes")
-                target = self.unify(target, node, term.target.span)
+                target = self.unify(target, node, term.target.span, _summed(target, term.op))
             if term.op == "mean":
                 return Node(term.op, CLASSES["float"], "the result of `mean`")
             return target
@@ -493,7 +513,7 @@ class _Inference:
             total = self.totals.get(id(term))
             kind = "" if total is None else self.chosen(total)
             decimal = self.program.logical(kind)
-            return term if decimal is None else replace(term, most=10**decimal.digits - 1)
+            return term if decimal is None else replace(term, kind=decimal.name)
         constant = self.folded.get(id(term))
         if constant is not None:
             return constant
@@ -552,10 +572,9 @@ class _Inference:
             value = constant.value if holds(kind.name, constant.value) else None
         if value is None:
             message = f"{constant.value!r} is no {kind.name}"
-            hint = f'it is written like as("{kind.like}", {kind.name})'
+            hint = kind.written(f'as("{kind.like}", {kind.name})')
             self.report("DF121", message, constant.span, hint)
-        base: BaseType = kind.base  # type: ignore[assignment]  # a base type's name
-        self.folded[id(term)] = replace(constant, value=value, type=base)
+        self.folded[id(term)] = replace(constant, value=value, type=kind.base)
         return Node("as", frozenset((kind.name,)), f"`as(.., {kind.name})`")
 
     def settle_casts(self) -> None:

@@ -12,12 +12,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from decimal import Decimal
 from functools import cache
 from itertools import product
 from typing import TYPE_CHECKING, Any, Final
 
 from deltafix.errors import FunctorError
-from deltafix.facts.logical_types import LogicalType, logical_type
+from deltafix.facts.logical_types import (
+    DECIMALS,
+    MOST_DIGITS,
+    NARROW_DIGITS,
+    LogicalType,
+    logical_type,
+)
 from deltafix.facts.values import fitting, logical_text, show_value
 from deltafix.facts.wide import as_number, as_text
 from deltafix.rules.ast import (
@@ -146,16 +153,55 @@ def _function(functor: str, kinds: Sequence[str]) -> Callable[..., Any]:
             computed = compute(
                 *(opened(value) for opened, value in zip(opens, values, strict=True))
             )
-            computed = close(computed)
         except (ValueError, OverflowError):
             computed = None
-        if computed is None or not holds(result, computed):
-            args = ", ".join(map(_said, given, values))
-            message = f"{functor}({args}) is no {result}"
-            raise FunctorError(f"{message}; rolled back", functor=functor)
-        return computed
+        held = None if computed is None else close(computed)
+        if held is None or not holds(result, held):
+            call = _shown_call(functor, [*map(_said, given, values)])
+            message = f"{call} is no {result}; rolled back{_way_out(functor, result, computed)}"
+            raise FunctorError(message, functor=functor)
+        return held
 
     return checked
+
+
+def _shown_call(functor: str, args: list[str]) -> str:
+    """A call as a rule has it."""
+    if functor == "neg":
+        return f"-{args[0]}"
+    return f" {functor} ".join(args) if len(args) == 2 else f"{functor}({args[0]})"
+
+
+def _way_out(functor: str, result: str, units: int | None) -> str:
+    """Which type has the digits of what a functor gave: those that it takes, if it is no cast."""
+    kind = logical_type(result)
+    if kind is None or not kind.is_decimal or units is None:
+        return ""
+    room = with_digits(units, kind.scale)
+    if room is None:
+        return f": it has more than {MOST_DIGITS} digits; to_float(x) is near"
+    return f": {room} has room" if functor == "as" else f": compute with `as(x, {room})`"
+
+
+def with_digits(units: int, scale: int) -> str | None:
+    """A type of decimals with room for units of the last digit; None: they have too many digits."""
+    digits = len(str(abs(units)))
+    most = next((one for one in (NARROW_DIGITS, MOST_DIGITS) if digits <= one), None)
+    return None if most is None else f"decimal({most}, {scale})"
+
+
+def bounded_sum(total: Any, most: int | None, scale: int | None) -> int:
+    """A sum of decimals, in units. Raises FunctorError where it is more than its type holds."""
+    if most is None or abs(total) <= most:
+        return int(total)
+    behind = scale or 0
+    shown = logical_text(DECIMALS.scaleb(Decimal(total), -behind))
+    room = with_digits(total, behind)
+    way_out = f"no sum of decimals has more than {NARROW_DIGITS} digits; sum to_float(x) is near"
+    if room is not None and len(str(abs(total))) <= NARROW_DIGITS:
+        way_out = f"`sum as(x, {room}) : ..` has room"
+    message = f"a sum is {shown}, which is no decimal({len(str(most))}, {behind})"
+    raise FunctorError(f"{message}; rolled back: {way_out}", functor="sum")
 
 
 def _cut(units: int, unit: int) -> int:

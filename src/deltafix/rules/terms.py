@@ -60,7 +60,7 @@ class Aggregate:
     `body` is a `deltafix.rules.ast.Formula` (typed as object here: terms lie below formulae). It is
     counted by the values of `over`, variables that each of its alternatives binds: however often it
     holds for them, that is once. None, as all that a text says: by all of its own variables.
-    `most`, of a sum of decimals in their units, is what it may reach (`rules.logical`).
+    `kind`, of a sum of decimals, is their type, whose digits it may reach (`rules.logical`).
     """
 
     op: str
@@ -68,7 +68,7 @@ class Aggregate:
     body: object
     span: Span | None = field(default=None, compare=False, repr=False)
     over: tuple[Term, ...] | None = None
-    most: int | None = None
+    kind: str = ""
 
 
 Term: TypeAlias = Var | Wildcard | Const | Call | Aggregate

@@ -442,8 +442,7 @@ def _summed(kind: SqlType) -> tuple[reducers.Sum, SqlType]:
     result = decimal_type(MOST_DIGITS if kind.is_wide else NARROW_DIGITS, kind.scale)
     end = 10**result.digits
     wider = "" if kind.is_wide else f"DECIMAL({MOST_DIGITS}, {kind.scale})"
-    least = 1 - end if kind.is_wide else -end  # as the engine has it: one below `-most`
-    return reducers.Sum(result.name, least, end - 1, kind.scale, wider), result
+    return reducers.Sum(result.name, 1 - end, end - 1, kind.scale, wider), result
 
 
 def _over(kind: SqlType, reducer: UserReducer, result: SqlType) -> UserReducer:

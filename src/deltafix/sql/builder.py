@@ -74,7 +74,8 @@ class Relation:
         indexes: positions by which rows are looked up whatever the rules need.
         of: the view that it is a part of.
         renamed: what the table is called now, where a text has the name it had.
-        kept: "min" or "max" where of rows that have all but the last column alike one stays.
+        kept: "min" or "max" where of rows that have all but the last column alike one stays;
+            `shifts` is what the declaration says of it (`RelationDecl`).
     """
 
     name: str
@@ -85,6 +86,7 @@ class Relation:
     of: str = ""
     renamed: str = ""
     kept: str = ""
+    shifts: bool = False
 
     @property
     def all_columns(self) -> tuple[Column, ...]:
@@ -101,8 +103,9 @@ class Relation:
         indexes = (tuple(shown[at].name for at in index) for index in self.indexes)
         key = self.identity if len(self.identity) < len(self.all_columns) else ()
         return RelationDecl(
-            self.name, (*shown, *hidden), indexes=tuple(indexes), of=self.of, key=key
-        )
+            self.name, (*shown, *hidden), indexes=tuple(indexes), of=self.of, key=key,
+            shifts=self.shifts,
+        )  # fmt: skip
 
 
 def equal(left: Term, right: Term) -> Formula:

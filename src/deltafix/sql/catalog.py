@@ -65,6 +65,11 @@ class View:
         return self.builder.used
 
     @property
+    def is_rules(self) -> bool:
+        """Whether it is of rules, not of a query."""
+        return isinstance(self.builder.statement.node.args.get("expression"), Rules)
+
+    @property
     def is_recursive(self) -> bool:
         """Whether a part of it reads itself."""
         return self.checked is not None and any(

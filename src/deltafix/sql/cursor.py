@@ -13,7 +13,7 @@ from deltafix.diagnostics import plural
 from deltafix.errors import SqlOperationalError
 from deltafix.facts.logical import cell
 from deltafix.facts.relation_delta import SHOWN, Tabular, html_table
-from deltafix.sql.types import Column, SqlType, SqlValue, shown_rows
+from deltafix.sql.types import NULL, Column, SqlType, SqlValue, optional_of, shown_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,26 +28,17 @@ def arrow_type(kind: SqlType) -> Any:
     """Arrow's type for the values of a type of SQL."""
     import pyarrow as pa  # noqa: PLC0415  only when a table is asked for
 
+    from deltafix.facts import logical_arrow  # noqa: PLC0415
+
     if kind.element is not None:
         return pa.list_(arrow_type(kind.element))
     if kind.fields:
         return pa.struct([(name, arrow_type(field)) for name, field in kind.fields])
-    if kind.is_decimal:
-        return pa.decimal128(kind.digits, kind.scale)
-    types = {
-        "SMALLINT": pa.int16(),
-        "INTEGER": pa.int32(),
-        "BIGINT": pa.int64(),
-        "DOUBLE": pa.float64(),
-        "BOOLEAN": pa.bool_(),
-        "TEXT": pa.string(),
-        "BLOB": pa.binary(),
-        "DATE": pa.date32(),
-        "TIMESTAMP": pa.timestamp("us"),
-        "TIMESTAMPTZ": pa.timestamp("us", "UTC"),
-        "NULL": pa.null(),
-    }
-    return types[kind.name]
+    if kind is NULL:
+        return pa.null()
+    if kind.is_integer:
+        return {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[kind.bits]
+    return logical_arrow.arrow_type(optional_of(kind))
 
 
 def as_arrow(rows: Sequence[Sequence[Any]], columns: Sequence[Column]) -> pa.Table:

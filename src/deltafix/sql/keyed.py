@@ -7,9 +7,10 @@ DuckDB goes step by step, and aggregates what a step finds with what is there. W
 lead to the same rows or to better ones, the order of the steps decides nothing: there is a least
 fixpoint. Made are all rows that starts and steps find (`candidates`), for each column that a step
 reads a relation of the best value of a key, and what a step reads, made of these; outside,
-`candidates` is grouped by the key. Invariant: a value gets better, becomes true, or is the same,
-when what it is made of gets better (`_Way.of`); a step of which that is not known is refused, and
-so is a column whose last row counts.
+`candidates` is grouped by the key. Where steps only add to a value, one that follows from a worse
+one of its own key has no end, and is an error (`EndlessDataError`). Invariant: a value gets better,
+becomes true, or is the same, when what it is made of gets better (`_Way.of`); a step of which that
+is not known is refused, and so is a column whose last row counts.
 """
 
 from __future__ import annotations
@@ -103,7 +104,9 @@ def keyed(
     for part in (*starts, *steps):
         builder.head(candidates, [operand for _, operand in part.outputs], part.body)
     kept = dict.fromkeys(name for step in read for name in step.read)
-    _show(builder, key, seen, candidates, [_best(builder, key, candidates, name) for name in kept])
+    shifts = len(kept) == 1 and all(step.shifts for step in read)
+    best = [_best(builder, key, candidates, name, shifts=shifts) for name in kept]
+    _show(builder, key, seen, candidates, best)
     return _grouped(builder, key, candidates, scope)
 
 
@@ -272,6 +275,24 @@ class _Step:
         for test in tests:
             self._require(way.of(test) in (0, 1), test, "")
 
+    @property
+    def shifts(self) -> bool:
+        """Whether it only adds to values, and asks them nothing: DF432 is then what data say."""
+        own = self._key.names
+        shown = {id(node) for node in self.select.expressions}
+        asked = (node for node in self.select.iter_expressions() if id(node) not in shown)
+        return not any(map(self._reads, asked)) and all(
+            not self._reads(node) or (name in self.read and self._is_shift(node.unalias()))
+            for node, name in zip(self.select.expressions, own, strict=True)
+        )
+
+    def _is_shift(self, node: exp.Expr) -> bool:
+        node = node.unnest()
+        if not isinstance(node, exp.Add | exp.Sub):
+            return isinstance(node, exp.Column)
+        sides = [one for one in (node.this, node.expression) if self._reads(one)]
+        return len(sides) == 1 and self._is_shift(sides[0])
+
     def _require(self, holds: bool, node: exp.Expr, name: str) -> None:
         if holds:
             return
@@ -388,17 +409,20 @@ def _both(ways: Sequence[int | None]) -> int | None:
 # --- relations -----------------------------------------------------------------------------------
 
 
-def _best(builder: Builder, key: _Key, candidates: Relation, name: str) -> Relation:
+def _best(
+    builder: Builder, key: _Key, candidates: Relation, name: str, *, shifts: bool
+) -> Relation:
     """The best value of a column for each key: NULL is none."""
     columns = {column.name: column for column in candidates.columns}
     kind = columns[name].type
-    if kind.base not in ("number", "float") and kind is not TEXT:
+    if kind.base not in ("number", "float") and not (kind is TEXT or kind.is_wide):
         way_out = "keep a number, a text, a day or a moment"
         raise builder.refused(f"USING KEY that keeps {kind.name}", key.kept[name], way_out)
     best = builder.relation(
         [*(columns[key_name] for key_name in key.keys), Column(name, kind, nullable=False)]
     )
-    best = replace(best, kept="min" if key.way(name) < 0 else "max")
+    shifts = shifts and kind.base != "float"  # whose sums end: at infinity, or by rounding
+    best = replace(best, kept="min" if key.way(name) < 0 else "max", shifts=shifts)
     builder.relations[-1] = best
     atom, operands = builder.bind(candidates)
     by_name = dict(zip(columns, operands, strict=True))

@@ -22,8 +22,8 @@ import pyarrow.compute as pc
 
 from deltafix.facts.arrow import ARROW_TYPES, VIEWS, settled_floats
 from deltafix.facts.json_rows import json_object
-from deltafix.facts.logical_arrow import closed, opened
-from deltafix.facts.logical_types import LogicalType, logical_type
+from deltafix.facts.logical_arrow import closed, opened, takes
+from deltafix.facts.logical_types import LogicalType
 from deltafix.facts.shapes import Shape
 from deltafix.facts.values import encodable, write_value
 from deltafix.sql.arrays import Bases, packed, unpacked
@@ -36,12 +36,11 @@ from deltafix.sql.types import (
     DOUBLE,
     NULLABLE_TYPES,
     TEXT,
-    TIMESTAMPTZ,
     Column,
     SqlType,
     encode,
-    logical_name,
     of_logical,
+    optional_of,
 )
 
 __all__ = ["SqlLogical", "python_value"]
@@ -60,6 +59,8 @@ class SqlLogical:
 
     type: SqlType
     nullable: bool
+    rules: LogicalType | None = None
+    """The type of rules that it is of, which says what texts are (`LogicalType.from_text`)."""
 
     @classmethod
     def of(cls, column: Column) -> SqlLogical:
@@ -69,10 +70,19 @@ class SqlLogical:
     @classmethod
     def of_rules(cls, kind: LogicalType) -> SqlLogical:
         """That of a logical type that rules name."""
-        return cls(of_logical(kind), kind.nullable)
+        return cls(of_logical(kind), kind.nullable, kind)
 
     def __str__(self) -> str:
+        if self.rules is not None:
+            return self.rules.name
         return self.type.name + ("" if self.nullable else " NOT NULL")
+
+    @property
+    def like(self) -> str:
+        """A text of one, if not every text is."""
+        if self.type is BLOB:
+            return r"\x00ff"  # as it is written, and the one of SQL
+        return "" if self.type is TEXT or self.type.is_nested else optional_of(self.type).like
 
     @property
     def arrow(self) -> pa.DataType:
@@ -95,21 +105,15 @@ class SqlLogical:
             return given.keys() == {name for name, _ in mine.fields} and all(
                 SqlLogical(field, nullable=True).takes(given[name]) for name, field in mine.fields
             )
-        if pa.types.is_boolean(kind) or mine is BOOLEAN:
-            return pa.types.is_boolean(kind) and mine is BOOLEAN
-        if mine.is_integer:
-            return bool(pa.types.is_integer(kind))
-        if mine.is_numeric:
-            return bool(
-                pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
-            )
-        if mine is BLOB:
-            return _is_binary(kind)
-        if not mine.is_time:
-            return False
-        if pa.types.is_timestamp(kind):  # a day is no moment of a zone
-            return (kind.tz is not None) is (mine is TIMESTAMPTZ)
-        return bool(pa.types.is_date(kind))
+        if takes(optional_of(mine), kind):
+            return True
+        if mine.is_decimal:
+            return bool(pa.types.is_floating(kind))
+        if mine is DOUBLE:
+            return bool(pa.types.is_decimal(kind))
+        if mine is DATE and pa.types.is_timestamp(kind):
+            return kind.tz is None  # at midnight
+        return mine.is_time and bool(pa.types.is_date(kind))
 
     def encode(self, array: Any) -> pa.Array:
         """Values, as Arrow has them, as the engine's column; null where one is not of the type."""
@@ -170,7 +174,9 @@ class SqlLogical:
         is_none = to_numpy_mask(pc.fill_null(pc.equal(array, ""), True))
         if self.type.is_nested:
             return self._cast(_of_json(array, self.type)), is_none
-        return self._each(array, partial(from_text, kind=self.type)), is_none
+        kind = self.rules
+        read = partial(from_text, kind=self.type) if kind is None else kind.from_text
+        return self._each(array, read), is_none
 
     def _each(self, array: pa.Array, read: Callable[[Any], Any]) -> pa.Array:
         distinct = array.dictionary_encode()
@@ -233,16 +239,6 @@ def _common(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_decimal32(kind) or pa.types.is_decimal64(kind):
         return pa.decimal128(kind.precision, kind.scale)
     return VIEWS.get(kind, kind)
-
-
-def _is_binary(kind: pa.DataType) -> bool:
-    """Whether a type of Arrow is one of bytes, of whichever layout."""
-    return bool(
-        pa.types.is_binary(kind)
-        or pa.types.is_large_binary(kind)
-        or pa.types.is_binary_view(kind)
-        or pa.types.is_fixed_size_binary(kind)
-    )
 
 
 def _is_list(kind: pa.DataType) -> bool:
@@ -358,18 +354,11 @@ def _closed(array: pa.Array, kind: SqlType) -> pa.Array:
     """Values of the logical type's Arrow type as the engine's. Raises ValueError for odd years."""
     if kind is DOUBLE:
         return settled_floats(array)
-    return array.cast(pa.int64()) if kind.is_integer else closed(array, _of_rules(kind))
+    return array.cast(pa.int64()) if kind.is_integer else closed(array, optional_of(kind))
 
 
 def _opened(array: pa.Array, kind: SqlType) -> pa.Array:
     """Bare values of the engine as those of the logical type's Arrow type."""
     if kind.is_nested:
         return _unpacked(array, kind)
-    return array.cast(arrow_type(kind)) if kind.is_integer else opened(array, _of_rules(kind))
-
-
-def _of_rules(kind: SqlType) -> LogicalType:
-    """The type of rules with the values of one of SQL that are there."""
-    logical = logical_type(f"{logical_name(kind, nullable=False)}?")
-    assert logical is not None  # noqa: S101  each has one
-    return logical
+    return array.cast(arrow_type(kind)) if kind.is_integer else opened(array, optional_of(kind))

@@ -21,6 +21,7 @@ from deltafix.engine.connect import connect as connect_engine
 from deltafix.engine.database import Database
 from deltafix.errors import (
     BudgetError,
+    EndlessDataError,
     FactError,
     FunctorError,
     LimitError,
@@ -33,6 +34,7 @@ from deltafix.sql.catalog import Catalog
 from deltafix.sql.changes import Change
 from deltafix.sql.steps import NOTHING, Step, as_changes, defined
 from deltafix.sql.text import TOO_DEEP
+from deltafix.sql.types import as_sql, decode
 
 if TYPE_CHECKING:
     from deltafix.engine.transaction import Transaction
@@ -269,7 +271,7 @@ class Maintained:
         """Errors of computing a value inside are errors of SQL; a view without end is named."""
         try:
             yield
-        except (BudgetError, FunctorError, LimitError, RecursionError) as error:
+        except (BudgetError, EndlessDataError, FunctorError, LimitError, RecursionError) as error:
             mapped = self._mapped(statement, error)
             if mapped is None:
                 raise
@@ -292,6 +294,8 @@ class Maintained:
             ways_out = f"bound its recursion, or DROP VIEW {view}"
             message = f"{reason}, in view {view!r}; rolled back: {ways_out}"
             return BudgetError(message, relations=relations)
+        if isinstance(error, EndlessDataError):
+            return self._endless(error)
         if isinstance(error, LimitError):
             subject, has, rest = str(error).partition(" has ")
             if not has or "." not in subject:  # a table of that name
@@ -310,21 +314,45 @@ class Maintained:
             and isinstance(cause, ArithmeticError | ValueError | None)
             and not isinstance(cause, SqlError)
         ):
-            called = error.values.get("functor")
+            called, relations = error.values.get("functor"), error.values.get("relations", ())
             callers = (
                 name
                 for name, view in self.catalog.views.items()
-                if called in view.builder.functions
+                if called in view.builder.functions or name in relations
             )
             caller = next(callers, None)
-            reason = str(cause or error).removesuffix("; rolled back")  # without one, of rules
+            reason, _, way_out = str(cause or error).partition("; rolled back")  # of rules: one
+            reason = reason if cause is not None else reason.rpartition(", in `")[0]
             reason = reason if caller is None else f"{reason}, in view {caller!r}"
+            reason += way_out
             if not self._open:
                 return statement.data(f"{reason}; the transaction was rolled back")
             if self._aborted is not None:
                 return statement.data(f"{reason}; the transaction was rolled back", None, ABORTED)
             return statement.data(reason)
         return None
+
+    def _endless(self, error: EndlessDataError) -> EndlessDataError:
+        """A key of USING KEY without a best value, in terms of SQL."""
+        owners = {
+            relation.name: (f"view {name!r}", relation)
+            for name, view in self.catalog.views.items()
+            for relation in view.builder.relations
+        }
+        owner, relation = owners.get(error.cycle[0][0], ("this query", None))
+        rows = [list(row) for _, row in error.cycle]
+        key = ""
+        if relation is not None:
+            rows = [[*map(decode, row, relation.columns)] for row in rows]
+            columns = zip(relation.columns, rows[0][:-1], strict=False)
+            key = " AND ".join(f"{column.name} = {as_sql(value)}" for column, value in columns)
+        ways = ", from ".join(as_sql(row[-1]) for row in (rows[0], rows[-1]))
+        message = (
+            f"USING KEY in {owner} has no best value{' for ' * bool(key)}{key}: it is {ways} by "
+            "way of itself, and so on without end; rolled back: leave out the rows on the way "
+            "round, which make it better"
+        )
+        return EndlessDataError(message, error.cycle, relations=error.values["relations"])
 
     def _require_open(self) -> None:
         if self._closed:

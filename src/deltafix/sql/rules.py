@@ -468,11 +468,11 @@ def _erased(rule: Rule, typed: Rule) -> Rule:
 
 
 def _typed(rule: Rule) -> list[Value]:
-    """What inference says of a rule's values besides functors: constants, bounds of sums."""
+    """What inference says of a rule's values besides functors: constants, types of sums."""
     parts = (rule.heads[0], rule.body)
     terms = [subterm for part in parts for term in terms_of(part) for subterm in subterms(term)]
     constants = [term.value for term in terms if isinstance(term, Const)]
-    return [*constants, *(term.most for term in terms if isinstance(term, Aggregate))]
+    return [*constants, *(term.kind for term in terms if isinstance(term, Aggregate))]
 
 
 def _untyped_nil(leaf: Leaf) -> Term:

@@ -23,19 +23,10 @@ from typing import Any, Final, TypeAlias
 from deltafix.facts.logical import as_json
 from deltafix.facts.logical_types import (
     DECIMALS,
-    EPOCH,
-    EPOCH_UTC,
     MOST_DIGITS,
     NARROW_DIGITS,
     LogicalType,
-    read_day,
-    read_decimal,
-    read_moment,
-    write_bytes,
-    write_day,
-    write_decimal,
-    write_moment,
-    write_truth,
+    logical_type,
 )
 from deltafix.facts.schema import Row
 from deltafix.facts.values import BaseType, encodable, plain_text
@@ -80,6 +71,7 @@ __all__ = [
     "holds_all",
     "logical_name",
     "of_logical",
+    "optional_of",
     "row_as_sql",
     "shown",
     "shown_rows",
@@ -136,6 +128,8 @@ class SqlType:
         digits, scale: of a DECIMAL, in all and behind the point; 0 for others.
         element: the type of an array's elements; None for others.
         fields: of a STRUCT, each with its name; none for others.
+        of: the type of rules that has its values, and is held as it is; None where that is a base
+            type, or there is none.
     """
 
     name: str
@@ -148,6 +142,7 @@ class SqlType:
     scale: int = 0
     element: SqlType | None = None
     fields: tuple[tuple[str, SqlType], ...] = ()
+    of: LogicalType | None = None
 
     def __reduce__(self) -> Any:
         """As what makes it: there is one object for each type in a worker's process, too."""
@@ -242,15 +237,22 @@ INTEGER: Final = SqlType("INTEGER", "number", "whole", _whole(32), bits=32)
 BIGINT: Final = SqlType("BIGINT", "number", "whole", _whole(64), bits=64)
 DOUBLE: Final = SqlType("DOUBLE", "float", "float", _real, _one_nan)
 TEXT: Final = SqlType("TEXT", "symbol", "text", _text)
-BOOLEAN: Final = SqlType("BOOLEAN", "number", "truth", write_truth, bool)
-DATE: Final = SqlType("DATE", "number", "days", write_day, read_day)
-TIMESTAMP: Final = SqlType(
-    "TIMESTAMP", "number", "microseconds", write_moment(EPOCH), read_moment(EPOCH)
-)
-TIMESTAMPTZ: Final = SqlType(
-    "TIMESTAMPTZ", "number", "microseconds of UTC", write_moment(EPOCH_UTC), read_moment(EPOCH_UTC)
-)
-BLOB: Final = SqlType("BLOB", "symbol", "bytes", write_bytes, bytes.fromhex)
+
+
+def _of_rules(name: str, code: str) -> SqlType:
+    """The type with the values of a logical one of rules."""
+    kind = logical_type(name)
+    assert kind is not None  # noqa: S101  it is one
+    return SqlType(
+        name.upper(), kind.base, code, kind.write, kind.read, 0, kind.digits, kind.scale, of=kind
+    )
+
+
+BOOLEAN: Final = _of_rules("boolean", "truth")
+DATE: Final = _of_rules("date", "days")
+TIMESTAMP: Final = _of_rules("timestamp", "microseconds")
+TIMESTAMPTZ: Final = _of_rules("timestamptz", "microseconds of UTC")
+BLOB: Final = _of_rules("blob", "bytes")
 NULL: Final = SqlType("NULL", "number", "nothing", lambda _: None)
 """The type of NULL where nothing else says one; it fits every type."""
 
@@ -265,16 +267,8 @@ No column has it, and no other expression.
 def decimal_type(digits: int, scale: int) -> SqlType:
     """DECIMAL(digits, scale): one object for each, of at most 38 digits."""
     digits = min(max(digits, scale, 1), MOST_DIGITS)
-    is_wide = digits > NARROW_DIGITS
-    return SqlType(
-        f"DECIMAL({digits}, {scale})",
-        "symbol" if is_wide else "number",
-        f"wide decimal {scale}" if is_wide else f"decimal {scale}",
-        write_decimal(digits, scale),
-        read_decimal(digits, scale),
-        digits=digits,
-        scale=scale,
-    )
+    code = f"wide decimal {scale}" if digits > NARROW_DIGITS else f"decimal {scale}"
+    return _of_rules(f"decimal({digits}, {scale})", code)
 
 
 def computed_decimal(digits: int, scale: int, *given: SqlType) -> SqlType:
@@ -547,30 +541,27 @@ def common_type(left: SqlType, right: SqlType) -> SqlType | None:
     return None
 
 
-_LOGICAL: Final = {
-    "boolean": BOOLEAN,
-    "date": DATE,
-    "timestamp": TIMESTAMP,
-    "timestamptz": TIMESTAMPTZ,
-    "blob": BLOB,
-    "number": BIGINT,
-    "float": DOUBLE,
-    "symbol": TEXT,
-}
-_LOGICAL_NAMES: Final = {kind: name for name, kind in _LOGICAL.items()}
+_PLAIN: Final = {"number": BIGINT, "float": DOUBLE, "symbol": TEXT}
 
 
 def of_logical(kind: LogicalType) -> SqlType:
     """The type of SQL with the values of one that rules name."""
-    return decimal_type(kind.digits, kind.scale) if kind.is_decimal else _LOGICAL[kind.inner]
+    if kind.is_decimal:
+        return decimal_type(kind.digits, kind.scale)
+    return _PLAIN.get(kind.inner) or _BY_NAME[kind.inner.upper()]
 
 
 def logical_name(kind: SqlType, *, nullable: bool) -> str:
     """What rules call a type: a logical one, or that of the engine."""
-    name = _LOGICAL_NAMES.get(kind, kind.base)
-    if kind.is_decimal:
-        name = f"decimal({kind.digits}, {kind.scale})"
+    name = kind.base if kind.of is None else kind.of.name
     return f"{name}?" if nullable else name
+
+
+def optional_of(kind: SqlType) -> LogicalType:
+    """The type of rules with the values of one of SQL, and with missing ones."""
+    found = logical_type(logical_name(kind, nullable=True))
+    assert found is not None  # noqa: S101  each has one
+    return found
 
 
 def holds_all(kind: SqlType, other: SqlType) -> bool:

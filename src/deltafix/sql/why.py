@@ -139,8 +139,9 @@ def why_not(connection: Connection, statement: Statement) -> Iterator[str]:
     dropped = [*relaxed.dropped()]
     if explanation is not None:
         unfit = _unfit(connection, relation)
-        tried = dict.fromkeys(terms.tried(explanation, unfit, "  "))
-        yield from (line for line in tried if not dropped or line.strip() != unfit)
+        for part in dict.fromkeys(terms.tried(explanation, unfit, "  ")):
+            if not dropped or part.strip() != unfit:
+                yield from part.split("\n")
     lines = [f"  {line}" for line in (*dropped, *relaxed.without_one(), *relaxed.group())]
     yield from lines
     if explanation is not None:
@@ -249,6 +250,12 @@ class _Terms:
         program = connection.catalog.program()
         self._rules = {show_rule(rule): rule for rule in program.rules}
         self._schemas = connection.engine.schemas
+        self._of_rules = {
+            relation.name
+            for view in connection.catalog.views.values()
+            if view.is_rules
+            for relation in view.builder.relations
+        }
         self._built = {
             relation.name: relation
             for view in connection.catalog.views.values()
@@ -393,7 +400,13 @@ class _Terms:
         return names if named == relations else f"a query over {names}"
 
     def tried(self, explanation: WhyNot, unfit: str, indent: str) -> Iterator[str]:
-        """How far each way to a row gets; `unfit` is said where rows are there and do not fit."""
+        """How far each way to a row gets; `unfit` is said where rows are there and do not fit.
+
+        Of a view of rules it is what the engine says of these, in several lines.
+        """
+        if explanation.relation in self._of_rules:
+            yield "\n".join(explanation.tried(indent))
+            return
         for attempt in explanation.attempts:
             for text in attempt.held:
                 if text.partition("(")[0] in self._relations:
@@ -405,6 +418,8 @@ class _Terms:
                 yield f"{indent}there is a row that NOT, EXCEPT or an outer join leaves out"
             elif name in self._schemas:
                 yield f"{indent}there is no {self._row(attempt.failed)}"
+                if attempt.below is not None and name in self._of_rules:
+                    yield from self.tried(attempt.below, unfit, f"{indent}  ")
             else:
                 yield f"{indent}{unfit}"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,6 +19,7 @@ from deltafix.cli.main import main
 from deltafix.datalog.format import format_program
 from deltafix.errors import FactError, FunctorError, ProgramError, TypeMismatchError
 from deltafix.facts.codec import FactFormat, read_facts, write_facts
+from deltafix.facts.json_rows import read_json
 from deltafix.facts.logical_types import logical_type
 from deltafix.facts.schema import Row, show_row
 from deltafix.rules.dsl import sum_of
@@ -100,7 +101,8 @@ def test_a_frame_of_times_in_other_units(warm_kernel: None) -> None:
             tx.insert("t", frame)
         assert db.rows("u") == [(datetime(2026, 1, 2, 3, 4, 5),)]
         odd = pa.table({"at": pa.array([1], pa.timestamp("ns")), "d": pa.nulls(1)})
-        with pytest.raises(TypeMismatchError, match="column 'at' of row 0"), db.transaction() as tx:
+        said = "column 'at' of row 0 .* takes a datetime.datetime without a zone, of whole micros"
+        with pytest.raises(TypeMismatchError, match=said), db.transaction() as tx:
             tx.insert("t", odd)
         late = pa.table(
             {"at": pa.array([0], pa.timestamp("us")), "d": pa.array([2**30], pa.date32())}
@@ -108,9 +110,42 @@ def test_a_frame_of_times_in_other_units(warm_kernel: None) -> None:
         with pytest.raises((TypeMismatchError, ValueError)), db.transaction() as tx:
             tx.insert("t", late)
         null = pa.table({"at": pa.nulls(1, pa.timestamp("us")), "d": pa.nulls(1)})
-        with pytest.raises(FactError, match="row 0 is null"), db.transaction() as tx:
+        said = r"row 0 is null.*only timestamp\? has missing values"
+        with pytest.raises(FactError, match=said), db.transaction() as tx:
             tx.insert("t", null)
         assert db.count("t") == 1
+
+
+def test_what_a_value_lacks_is_said(warm_kernel: None) -> None:
+    columns = "at: timestamptz, d: date, p: decimal(6, 2), n: number"
+    row = (datetime(2026, 1, 2, tzinfo=UTC), date(2026, 1, 2), Decimal("1.5"), 1)
+    east = timezone(timedelta(hours=1))
+    with deltafix.connect(f".decl t({columns})") as db:
+        for place, value, says in (
+            (0, datetime.min.replace(tzinfo=east), "in UTC, of the years 1 to 9999"),
+            (1, None, "date takes a datetime.date; only date? has missing values"),
+            (2, Decimal("12345.00"), "a decimal.Decimal of at most 6 digits, 2 of them behind"),
+            (3, None, "9223372036854775807; only number? has missing values"),
+        ):
+            with pytest.raises(TypeMismatchError) as caught, db.transaction() as tx:
+                tx.insert("t", [(*row[:place], value, *row[place + 1 :])])
+            assert says in str(caught.value)
+        for data, says in (
+            ('[["2026-01-02Z", "2026-01-02", 1, 1],', "this is not JSON: Expecting value"),
+            ('["2026-01-02Z", "2026-01-02", 1, 1]\n["2026-01-02Z", null, 1, 1]', "JSON lines"),
+            (
+                '[["2026-01-02 00:00Z", null, 1, 1]]',
+                "'d' is null, but date takes a datetime.date; only date? has missing values",
+            ),
+            ('[["2026-01-02 00:00Z", "2026-01-02", 1, null]]', "'n' is null, but number takes"),
+            (
+                '[["2026-01-02 00:00Z", "2026-01-02", "12345", 1]]',
+                "decimal(6, 2) is written like 1.55, of at most 6 digits, 2 of them behind the",
+            ),
+        ):
+            with pytest.raises(FactError) as refused:
+                read_json(data.encode(), db.schemas["t"], "t.json")
+            assert says in str(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -332,23 +367,45 @@ def test_an_error_says_what_would_be_valid(rules: str, code: str, says: str) -> 
 @pytest.mark.parametrize(
     ("rule", "row", "says"),
     [
-        ("v(d + 1, 0) :- a(d, _).", (date.max, 0), '+("9999-12-31", 1) is no date; rolled back'),
-        ("v(d, p * 10) :- a(d, p).", (date.min, 999), "*(999.0, 10) is no decimal(4, 1)"),
+        (
+            "v(d + 1, 0) :- a(d, _).",
+            (date.max, 0),
+            '"9999-12-31" + 1 is no date, in `v`; rolled back',
+        ),
+        (
+            "v(d, p * 10) :- a(d, p).",
+            (date.min, 999),
+            "999.0 * 10 is no decimal(4, 1), in `v`; rolled back: compute with "
+            "`as(x, decimal(18, 1))`",
+        ),
+        ("w(1) :- a(_, p), as(p, decimal(4, 2)) > 1.", (date.min, 999), "decimal(18, 2) has room"),
+        (
+            "w(1) :- a(_, p), as(p * 1, decimal(38, 30)) * 99999999 > 1.",
+            (date.min, 999),
+            "in `w`; rolled back: it has more than 38 digits; to_float(x) is near",
+        ),
         (
             "w(to_number(as(p, decimal(38, 18)) * 10000000000000000)) :- a(_, p).",
             (date.min, 999),
             "to_number(",
         ),
-        ("v(d, p + p) :- a(d, p).", (date.min, 999), "+(999.0, 999.0) is no decimal(4, 1)"),
+        ("v(d, p + p) :- a(d, p).", (date.min, 999), "999.0 + 999.0 is no decimal(4, 1)"),
         (
             "v(d, x) :- a(d, _), x = sum p * n : { a(_, p), n = range(1, 9) }.",
             (date.min, 900),
-            "decimal",
+            "no decimal(4, 1)",
         ),
         (
             "v(d, sum p : { a(_, p), n = range(0, 2), n >= 0 }) :- a(d, _).",
             (date.min, 999),
-            "sum of decimals",
+            "a sum is 1998.0, which is no decimal(4, 1), in `v`; rolled back: "
+            "`sum as(x, decimal(18, 1)) : ..` has room",
+        ),
+        (
+            "w(1) :- a(_, p), (sum as(q * 1, decimal(18, 15)) : { a(_, q), n = range(1, 3) }) > 1.",
+            (date.min, 999),
+            "a sum is 1998.000000000000000, which is no decimal(18, 15), in `w`; rolled back: no "
+            "sum of decimals has more than 18 digits; sum to_float(x) is near",
         ),
         (
             'v(as(cat("x", to_string(d)), date), p) :- a(d, p), d < "2000-01-01".',

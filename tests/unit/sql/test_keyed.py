@@ -144,3 +144,14 @@ def test_a_view_goes_on_from_its_state_folder_and_has_proofs(tmp_path: Path) -> 
         assert db.execute("SELECT * FROM v").fetchall() == [(1, 0), (3, 9)]
         db.execute("DELETE FROM e WHERE a = 1")
         assert db.execute("SELECT * FROM v").fetchall() == [(1, 0)]  # 3 does not hold itself up
+
+
+def test_sums_of_floats_end_at_infinity() -> None:
+    start = "SELECT 1, CAST(0 AS DOUBLE)"
+    query = _query().replace("SELECT 1, 0", start)
+    with deltafix.sql.connect() as db:
+        db.execute(TABLE.replace("w INTEGER", "w DOUBLE"))
+        db.execute(f"CREATE VIEW v AS {query}")
+        weights = [(1, 2, float("-inf")), (2, 1, 5.0), *((1, n, -1.0 * n) for n in range(3, 60))]
+        db.insert("e", [*weights, *((n, 1, -1e308) for n in range(3, 60))])
+        assert {d for _, d in db.execute("SELECT * FROM v").fetchall()} == {float("-inf")}

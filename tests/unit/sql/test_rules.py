@@ -260,6 +260,31 @@ def test_a_proof_goes_through_rules_and_sql(db: deltafix.sql.Connection) -> None
     ]
     asked = db.execute("EXPLAIN WHY NOT SELECT * FROM reach WHERE a = 3 AND b = 1").fetchall()
     assert asked[0] == ("reach has no row with a = 3 AND b = 1",)
+    db.execute("CREATE VIEW far AS SELECT a, b FROM reach WHERE b > 2")
+    for view, said, indent in (
+        ("reach", [], "  "),
+        ("far", ["  there is no row of reach with a = 3 AND b = 1"], "    "),
+    ):
+        text = f"EXPLAIN WHY NOT SELECT * FROM {view} WHERE a = 3 AND b = 1"
+        assert [line for (line,) in db.execute(text)][1:] == [
+            *said,
+            *(
+                f"{indent}{line}"
+                for line in (
+                    "reach(x, y) :- edge(x, y, _).",
+                    "  fails  edge(3, 1, _)",
+                    "reach(x, z) :- reach(x, y), edge(y, z, _).",
+                    "  fails  reach(3, y)",
+                )
+            ),
+        ]
+    db.execute("CREATE VIEW up AS RULES $$ up(x) :- edge(x, y), x > y. $$")
+    assert [line for (line,) in db.execute("EXPLAIN WHY NOT SELECT * FROM up WHERE x = 1")] == [
+        "up has no row with x = 1",
+        "  up(x) :- edge(x, y, _), x > y.",
+        "    holds  edge(1, 2, _)",
+        "    fails  1 > 2",
+    ]
     rules = [line for (line,) in db.execute(f"EXPLAIN {REACH.strip().rstrip(';')}")]
     assert rules == ["reach(x, y) :- edge(x, y, _).", "reach(x, z) :- reach(x, y), edge(y, z, _)."]
 

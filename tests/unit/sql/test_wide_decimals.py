@@ -119,6 +119,18 @@ def test_the_way_out_of_a_sum_is_one(db: deltafix.sql.Connection) -> None:
     ]
 
 
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_a_sum_has_as_many_digits_below_zero_as_above(
+    db: deltafix.sql.Connection, sign: int
+) -> None:
+    db.execute("CREATE TABLE p (p DECIMAL(18, 2)); CREATE VIEW s AS SELECT SUM(p) AS s FROM p")
+    most = sign * Decimal("9999999999999999.99")
+    db.insert("p", [(most,)])
+    with pytest.raises(deltafix.sql.Error, match=r"10000000000000000\.00, which is no DECIMAL"):
+        db.insert("p", [(sign * Decimal("0.01"),)])
+    assert rows(db, "SELECT * FROM s") == [(most,)]
+
+
 def test_columns_become_wider_and_narrower(db: deltafix.sql.Connection) -> None:
     for kind in ("DECIMAL(38, 4)", "DECIMAL(22, 3)", "DECIMAL(18, 2)"):
         db.execute(f"ALTER TABLE b ALTER COLUMN p TYPE {kind}")

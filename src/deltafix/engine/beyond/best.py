@@ -24,6 +24,9 @@ from deltafix.facts.values import BaseType, float_order
 from deltafix.plan.clause import LatticeColumn
 from deltafix.rules.values import comparison
 
+OFTEN = 16
+"""So often the values of all keys get better, on the average, before somebody asks why: with the
+best ones first a key is settled once, or a few times where some weights are below zero."""
 SCAN = 16
 """Up to this many proposals the best is found by looking at each; beyond, in a heap."""
 
@@ -32,9 +35,17 @@ class BestRows(KeyedRows):
     """The rows of a relation with one lattice column, `min` or `max`."""
 
     def __init__(
-        self, name: str, epoch: Epoch, types: tuple[BaseType, ...], column: LatticeColumn
+        self,
+        name: str,
+        epoch: Epoch,
+        types: tuple[BaseType, ...],
+        column: LatticeColumn,
+        *,
+        shifts: bool = False,
     ) -> None:
         super().__init__(name, epoch)
+        self.shifts = shifts
+        self.improved, self.allowed = 0, OFTEN
         self.column = column.column
         rest = [c for c in range(len(types)) if c != column.column]
         self.key: Callable[[Row], Any] = itemgetter(*rest) if rest else lambda _: ()
@@ -43,6 +54,10 @@ class BestRows(KeyedRows):
         self.heaps: dict[Any, list[tuple[Any, int, Fact]]] = {}
         self.lost: dict[Any, None] = {}
         self.numeric = types[column.column] != "symbol"
+
+    def begin(self) -> None:
+        """A run begins."""
+        self.improved, self.allowed = 0, OFTEN
 
     def better(self, fact: Fact, other: Fact) -> bool:
         """Whether `fact` has the better value."""
@@ -104,6 +119,15 @@ class BestRows(KeyedRows):
         if top is None or self.better(fact, top):
             self.show(key, fact)
             self._put_up(fact)
+            if self.shifts and top is not None:
+                self._doubt(fact)
+
+    def _doubt(self, fact: Fact) -> None:
+        """Values got better so often that one may rest on a worse one of its own key."""
+        self.improved += 1
+        if self.improved > max(self.allowed, OFTEN * len(self.tops)):
+            self.allowed = 2 * self.improved
+            self.epoch.doubted = fact
 
     def drop(self, fact: Fact) -> None:
         """Let a passed value go, if nothing rests on it alone."""

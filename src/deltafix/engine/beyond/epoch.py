@@ -29,6 +29,7 @@ class Epoch:
         choices: candidates of choice relations, which wait until nothing else does, each each with
             its order: former choices first, then by columns.
         passed: live facts that something better has made invisible in this epoch.
+        doubted: the last of so many that got better that there may be no end to it.
     """
 
     def __init__(self, watch: Callable[[Work], None] | None) -> None:
@@ -41,6 +42,7 @@ class Epoch:
         self.best: list[tuple[Any, int, Fact]] = []
         self.choices: list[tuple[bool, Any, Fact]] = []
         self.passed: list[Fact] = []
+        self.doubted: Fact | None = None
         self._began = 0
         self._watch = watch
         self._taken = 0
@@ -106,3 +108,4 @@ class Epoch:
         self.best.clear()
         self.choices.clear()
         self.passed.clear()
+        self.doubted = None

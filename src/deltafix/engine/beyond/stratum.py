@@ -20,6 +20,7 @@ from deltafix.collector import held_back
 from deltafix.engine.beyond.best import BestRows
 from deltafix.engine.beyond.blocked import ChosenRows, UndominatedRows
 from deltafix.engine.beyond.checks import Meaning, intrinsic
+from deltafix.engine.beyond.endless import require_end
 from deltafix.engine.beyond.epoch import Epoch
 from deltafix.engine.beyond.facts import Change, Fact, Work
 from deltafix.engine.beyond.falling import FallingRows
@@ -57,6 +58,7 @@ class Stratum:
         watch: Callable[[Work], None] | None = None,
     ) -> None:
         types = {relation.name: relation.types for relation in relations}
+        self._shifts = {relation.name for relation in relations if relation.shifts}
         self._widths = {name: len(columns) for name, columns in types.items()}
         self._epoch = Epoch(watch)
         self._relations = self._kinds(layer, types, meaning)
@@ -174,9 +176,11 @@ class Stratum:
         """The relations of the stratum."""
         merges = dict(layer.merges)
         return {
-            name: rows_of(name, self._epoch, types[name], merges.get(name), meaning)
-            if name not in layer.falling
-            else FallingRows(name, self._epoch)
+            name: FallingRows(name, self._epoch)
+            if name in layer.falling
+            else BestRows(name, self._epoch, types[name], merge.columns[0], shifts=True)
+            if isinstance(merge := merges.get(name), Lattice) and name in self._shifts
+            else rows_of(name, self._epoch, types[name], merge, meaning)
             for name in layer.relations
         }
 
@@ -239,6 +243,9 @@ class Stratum:
         while True:
             while (fact := epoch.next_ready()) is not None:
                 fact.home.rise(fact)
+                if epoch.doubted is not None:
+                    require_end(self._wiring, self._clauses, epoch.doubted)
+                    epoch.doubted = None
             if not epoch.passed:
                 return
             passed = sorted(set(epoch.passed), key=lambda fact: -fact.rank)

@@ -8,7 +8,8 @@ variant, at the last of its changes; clauses without a positive literal are foun
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from deltafix.engine.beyond.blocked import UndominatedRows
@@ -18,7 +19,7 @@ from deltafix.engine.beyond.falling import FallingRows, refuted_by
 from deltafix.engine.beyond.join import Finish, Frame, Next, Start, compile_variant
 from deltafix.engine.beyond.rows import Rows
 from deltafix.facts.schema import Row
-from deltafix.plan.clause import Absent, Clause, Dominance, Match
+from deltafix.plan.clause import Absent, Clause, Code, Dominance, Literal, Match, Slot
 from deltafix.plan.derive import changes_with, pivots
 
 
@@ -131,21 +132,52 @@ def derivations(wiring: Wiring, clause: Clause) -> list[tuple[Row, int]]:
     For a falling head, its instances: each with the lowest rank that refutes it, or -1.
     """
     derived: list[tuple[Row, int]] = []
-    head = wiring.relations.get(clause.head)
-    kept = [(source, set(_indexes(source))) for source in wiring.sources.values()]
-    if isinstance(head, FallingRows):
-        start = wiring.falling(
-            clause,
-            None,
-            lambda row, lowest: derived.append((row, -1 if lowest is None else lowest)),
+    with _unchanged(wiring):
+        if isinstance(wiring.relations.get(clause.head), FallingRows):
+            start = wiring.falling(
+                clause,
+                None,
+                lambda row, lowest: derived.append((row, -1 if lowest is None else lowest)),
+            )
+        else:
+            start = wiring.rising(clause, None, lambda row, rank: derived.append((row, rank)))
+        start((), 0)
+    return derived
+
+
+def premises(wiring: Wiring, clause: Clause) -> list[tuple[Row, int, tuple[tuple[str, Row], ...]]]:
+    """All derivations of a clause on the present state: heads, body ranks, rows of the stratum."""
+    body: list[Literal] = []
+    own: list[tuple[str, tuple[Slot | Code, ...]]] = []
+    for index, literal in enumerate(clause.body):
+        if isinstance(literal, Match) and literal.relation in wiring.relations:
+            args = tuple(arg or Slot(f"{index}.{n}") for n, arg in enumerate(literal.args))
+            own.append((literal.relation, args))
+            body.append(Match(literal.relation, args))
+        else:
+            body.append(literal)
+    derived: list[tuple[Row, int, tuple[tuple[str, Row], ...]]] = []
+
+    def finish(frame: Frame) -> Next:
+        make, parts = frame.maker(clause.args), [(name, frame.maker(args)) for name, args in own]
+        cells = frame.cells
+        return lambda rank: derived.append(
+            (make(cells), rank, tuple((name, part(cells)) for name, part in parts))
         )
-    else:
-        start = wiring.rising(clause, None, lambda row, rank: derived.append((row, rank)))
-    start((), 0)
+
+    with _unchanged(wiring):
+        compile_variant(body, None, wiring.sources, wiring.meaning, finish)((), 0)
+    return derived
+
+
+@contextmanager
+def _unchanged(wiring: Wiring) -> Iterator[None]:
+    """Take back the indexes that are made inside, which nothing else asks for."""
+    kept = [(source, set(_indexes(source))) for source in wiring.sources.values()]
+    yield
     for source, before in kept:
         for columns in set(_indexes(source)) - before:
             del _indexes(source)[columns]
-    return derived
 
 
 def _indexes(source: Table | Rows) -> dict[tuple[int, ...], Any]:

@@ -23,11 +23,12 @@ from deltafix.engine.folds.users import UserFold, UserReducer, finished
 from deltafix.engine.link import Linked
 from deltafix.engine.stages import Changed
 from deltafix.engine.store import codes_where, rows_of_group
-from deltafix.errors import FunctorError, InternalError
+from deltafix.errors import InternalError
 from deltafix.facts.values import BaseType, Value
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Words
 from deltafix.plan.clause import Fold
+from deltafix.rules.logical import bounded_sum
 from deltafix.rules.values import function
 
 
@@ -220,7 +221,7 @@ class Totals:
         finish = _finish(fold.op, kind, reducer)
         self._finish: Callable[[int, Total], Value] = finish
         if fold.op == "sum" and fold.most is not None:
-            self._finish = lambda _, total: bounded_sum(total, fold.most)
+            self._finish = lambda _, total: bounded_sum(total, fold.most, fold.scale)
 
     def change(self, key: Key, value: Value | None, sign: int) -> None:
         """A row of a group comes (`sign` 1) or goes (-1)."""
@@ -245,18 +246,6 @@ class Totals:
     def _put(self, key: Key, count: int, total: Total) -> None:
         # Removals may come before the additions they belong to: a count may pass below zero.
         self._groups.put(key, (count, total) if count or total else None)
-
-
-def bounded_sum(total: Any, most: int | None) -> int:
-    """A sum of decimals, in units. Raises FunctorError where it has more digits than their type."""
-    if most is not None and abs(total) > most:
-        message = (
-            f"a sum of decimals is {total:,} units of the last digit, and their type has "
-            f"{len(str(most))} digits: cast what is added up, `sum as(x, decimal(18, 2)) : ..`; "
-            "rolled back"
-        )
-        raise FunctorError(message)
-    return int(total)
 
 
 def _finish(op: str, kind: BaseType, reducer: UserReducer | None) -> Callable[[int, Total], Value]:
