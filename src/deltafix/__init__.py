@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from deltafix.facts.delta import Delta, RelationDelta
     from deltafix.facts.schema import Column, Schema
     from deltafix.facts.values import Branch
-    from deltafix.reactive.check import check_reducer
     from deltafix.reactive.collection import Collection
+    from deltafix.reducers.check import check_reducer
     from deltafix.rules.dsl import vars  # noqa: A004  `deltafix.vars` is the public spelling
     from deltafix.rules.extended import Lattice, Max, Min, branch, reduce_of
 
@@ -71,7 +71,7 @@ _HOME: Final = {
     "RelationDelta": "deltafix.facts.delta",
     "Schema": "deltafix.facts.schema",
     "Transaction": "deltafix.engine.transaction",
-    "check_reducer": "deltafix.reactive.check",
+    "check_reducer": "deltafix.reducers.check",
     "connect": "deltafix.engine.connect",
     "vars": "deltafix.rules.dsl",
 }

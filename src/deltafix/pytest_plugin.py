@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from deltafix.reactive.check import LawReport
+    from deltafix.reducers.check import LawReport
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -43,7 +43,7 @@ def check_reducer() -> Callable[..., LawReport]:
 
 def _checked(reducer: Any, values: Iterable[Any], **options: Any) -> LawReport:
     __tracebackhide__ = True
-    from deltafix.reactive.check import check_reducer as check  # noqa: PLC0415  see the module
+    from deltafix.reducers.check import check_reducer as check  # noqa: PLC0415  see the module
 
     report = check(reducer, values, **options)
     if not report:

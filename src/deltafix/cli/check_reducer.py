@@ -15,7 +15,7 @@ from deltafix.cli.program_options import as_reducer
 from deltafix.errors import ReducerError
 
 if TYPE_CHECKING:
-    from deltafix.reactive.reducer import Reducer
+    from deltafix.reducers.reducer import Reducer
 
 SAMPLES: dict[str, tuple[Any, ...]] = {
     "int": (0, 1, 2, 3, 5, 3, -4, 10**6),
@@ -49,7 +49,7 @@ def check_reducer(
     from the current folder. A reducer's own `examples` attribute is tried where no values are
     given. Exit code 0 if every law holds, 1 if one is broken, 2 for bad input.
     """
-    from deltafix.reactive.check import check_reducer as check  # noqa: PLC0415  quick --help
+    from deltafix.reducers.check import check_reducer as check  # noqa: PLC0415  quick --help
 
     given = None if values is None else sample_values(values)
     loaded = [find_reducer(name) for name in reducers]
@@ -65,7 +65,7 @@ def check_reducer(
 
 def find_reducer(name: str) -> Reducer[Any, Any, Any]:
     """The reducer called `module:name`. ReducerError says what is there instead."""
-    from deltafix.reactive.reducer import Reducer  # noqa: PLC0415  quick --help
+    from deltafix.reducers.reducer import Reducer  # noqa: PLC0415  quick --help
 
     module_name, colon, attribute = name.partition(":")
     if not (module_name and colon and attribute):

@@ -23,7 +23,7 @@ from deltafix.errors import FunctorError, ReducerError, SourceError
 
 if TYPE_CHECKING:
     from deltafix.datalog.preprocess import Given
-    from deltafix.reactive.reducer import Reducer
+    from deltafix.reducers.reducer import Reducer
     from deltafix.rules.ast import FunctorDecl, Program
 
 FunctorsFile: TypeAlias = Annotated[
@@ -113,7 +113,7 @@ def read_functors(program: Program, file: Path | None) -> UserFunctions:
 
 def as_reducer(name: str, candidate: Any) -> Reducer[Any, Any, Any]:
     """A reducer, or what a class or function without arguments makes. Raises ReducerError."""
-    from deltafix.reactive.reducer import Reducer  # noqa: PLC0415  quick --help
+    from deltafix.reducers.reducer import Reducer  # noqa: PLC0415  quick --help
 
     if callable(candidate) and not isinstance(candidate, Reducer):
         try:

@@ -8,23 +8,23 @@ Does not know about rules, files or Spark.
 
 from __future__ import annotations
 
-from deltafix.reactive.algebra import contramap, enriched, group_of, product, scaled, where
-from deltafix.reactive.bag import Bag
-from deltafix.reactive.check import CounterExample, LawReport, check_reducer
 from deltafix.reactive.collection import Collection
-from deltafix.reactive.connected import Holds
 from deltafix.reactive.delta import CollectionDelta, Subscription
-from deltafix.reactive.extremes import First, Last, Max, Median, Min, Quantile, TopK
 from deltafix.reactive.fixpoint import FixpointViews, fixpoint
 from deltafix.reactive.graph import EpochPass
 from deltafix.reactive.inputs import InputCollection
 from deltafix.reactive.lazy import KeyWatch, LazyCall, LazyCollection
-from deltafix.reactive.numeric import Count, Histogram, Mean, Sum, Variance
 from deltafix.reactive.reduce import Drift, ReducerDriftWarning
-from deltafix.reactive.reducer import Mergeable, Partial, Reducer, WellFormed, reducer
-from deltafix.reactive.sets import Distinct, Union
-from deltafix.reactive.sketches import ApproxDistinct, ApproxQuantile, HeavyHitters
 from deltafix.reactive.transaction import CollectionTransaction
+from deltafix.reducers.algebra import contramap, enriched, group_of, product, scaled, where
+from deltafix.reducers.bag import Bag
+from deltafix.reducers.check import CounterExample, LawReport, check_reducer
+from deltafix.reducers.connected import Holds
+from deltafix.reducers.extremes import First, Last, Max, Median, Min, Quantile, TopK
+from deltafix.reducers.numeric import Count, Histogram, Mean, Sum, Variance
+from deltafix.reducers.reducer import Mergeable, Partial, Reducer, WellFormed, reducer
+from deltafix.reducers.sets import Distinct, Union
+from deltafix.reducers.sketches import ApproxDistinct, ApproxQuantile, HeavyHitters
 
 __all__ = [
     "ApproxDistinct",

@@ -24,13 +24,13 @@ from deltafix.errors import ReactiveError, ReducerError, TransactionError
 from deltafix.facts.values import require_callback
 from deltafix.reactive.changes import Changes, summed
 from deltafix.reactive.delta import CollectionDelta, Subscription
-from deltafix.reactive.extremes import TopK
 from deltafix.reactive.graph import EpochPass, Graph
 from deltafix.reactive.joins import Join, SemiJoin, SetOperation
 from deltafix.reactive.node import Node
 from deltafix.reactive.operators import Filter, InputNode, Mapper, Merge, label_of
 from deltafix.reactive.reduce import Drift, Reduce, Spread
-from deltafix.reactive.reducer import Field, Reducer
+from deltafix.reducers.extremes import TopK
+from deltafix.reducers.reducer import Field, Reducer
 from deltafix.rules.feed import Feed
 
 if TYPE_CHECKING:

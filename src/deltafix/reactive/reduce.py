@@ -19,7 +19,7 @@ from deltafix.facts.values import settled
 from deltafix.reactive.changes import ABSENT, Changes, Counts, Untouched
 from deltafix.reactive.graph import Graph
 from deltafix.reactive.node import Leaf, Node, contents, guarded
-from deltafix.reactive.reducer import Partial, Reducer
+from deltafix.reducers.reducer import Partial, Reducer
 
 _NONE: Mapping[Any, int] = {}
 _Entry: TypeAlias = tuple[int, Any, Any]

@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 from deltafix.errors import FactError, MissingRowError, SparkMissingError
 from deltafix.facts.values import settled
-from deltafix.reactive.reducer import Partial, Reducer
+from deltafix.reducers.reducer import Partial, Reducer
 
 try:
     from pyspark.sql import Row

@@ -39,7 +39,7 @@ from deltafix.facts.arrow import settled_columns
 from deltafix.paths import local_path
 from deltafix.pipeline.signed import net_sums
 from deltafix.reactive.collection import Collection
-from deltafix.reactive.reducer import Reducer
+from deltafix.reducers.reducer import Reducer
 from deltafix.store.folder import Head, folder_at
 from deltafix.store.tables import read_table, write_table
 

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from deltafix.engine.folds.users import UserReducer
 from deltafix.facts.wide import as_number, as_text
-from deltafix.reactive.extremes import Max, Min
-from deltafix.reactive.numeric import Count, Mean, Sum
+from deltafix.reducers.extremes import Max, Min
+from deltafix.reducers.numeric import Count, Mean, Sum
 from deltafix.rules.ast import And, Atom, Comparison, Formula, Or, conjunction
 from deltafix.rules.terms import Aggregate, Call, Const, Term, Var
 from deltafix.sql import reducers, statistics

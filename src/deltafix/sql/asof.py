@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from deltafix.engine.folds.users import Changes, Gathers, Several
-from deltafix.reactive.ordered import Ordered, Placed
+from deltafix.reducers.ordered import Ordered, Placed
 from deltafix.rules.ast import Formula
 from deltafix.rules.terms import Const
 from deltafix.sql.aggregates import way

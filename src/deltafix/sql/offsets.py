@@ -16,7 +16,7 @@ from fractions import Fraction
 from typing import Any
 
 from deltafix.facts.wide import as_number
-from deltafix.reactive.ordered import placed
+from deltafix.reducers.ordered import placed
 from deltafix.sql import times
 from deltafix.sql.literals import constant
 from deltafix.sql.text import Statement, exp

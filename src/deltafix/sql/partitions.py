@@ -21,7 +21,7 @@ from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from deltafix.engine.folds.users import Changes, Gathers, Several, UserReducer
-from deltafix.reactive.ordered import Ordered, Placed, placed
+from deltafix.reducers.ordered import Ordered, Placed, placed
 from deltafix.sql.reducers import SMALL, Way, ranked
 
 __all__ = ["TOP", "Bounds", "Function", "Partition", "Windowed"]

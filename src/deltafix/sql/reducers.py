@@ -20,9 +20,9 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from deltafix.engine.folds.users import Changes, Gathers, Several, UserReducer
 from deltafix.facts.values import ABOVE, BaseType
 from deltafix.facts.wide import as_number
-from deltafix.reactive.algebra import AnyReducer, enriched
-from deltafix.reactive.numeric import Variance
-from deltafix.reactive.ordered import Ordered, Placed, placed
+from deltafix.reducers.algebra import AnyReducer, enriched
+from deltafix.reducers.numeric import Variance
+from deltafix.reducers.ordered import Ordered, Placed, placed
 from deltafix.sql.arrays import packed
 
 __all__ = [

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from deltafix.changes.exact import divide, extend, same_total, total_value
 from deltafix.errors import MissingRowError
 from deltafix.facts.values import canonical, float_order
-from deltafix.reactive.bag import Bag
 from deltafix.reactive.changes import State
-from deltafix.reactive.ordered import Ordered
+from deltafix.reducers.bag import Bag
+from deltafix.reducers.ordered import Ordered
 
 
 @settings(max_examples=40)

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from deltafix.reactive.numeric import Sum
-from deltafix.reactive.ordered import Ordered
+from deltafix.reducers.numeric import Sum
+from deltafix.reducers.ordered import Ordered
 from deltafix.sql import frames, partitions
 from deltafix.sql.frames import Frame
 from deltafix.sql.offsets import measure

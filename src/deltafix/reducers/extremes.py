@@ -18,9 +18,9 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 from deltafix.errors import ReducerError
-from deltafix.reactive.numeric import _label, _OfField
-from deltafix.reactive.ordered import Ordered, placed, restored
-from deltafix.reactive.reducer import Field, Partial, WellFormed, getter
+from deltafix.reducers.numeric import _label, _OfField
+from deltafix.reducers.ordered import Ordered, placed, restored
+from deltafix.reducers.reducer import Field, Partial, WellFormed, getter
 
 if TYPE_CHECKING:
     from deltafix.reactive.columns import Segment

@@ -16,7 +16,7 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import Any, TypeAlias, TypeVar, cast, overload
 
 from deltafix.errors import ReducerError
-from deltafix.reactive.reducer import Field, Partial, Reducer, WellFormed, getter
+from deltafix.reducers.reducer import Field, Partial, Reducer, WellFormed, getter
 
 __all__ = ["contramap", "enriched", "group_of", "product", "scaled", "where"]
 

@@ -14,7 +14,7 @@ from typing import TypeAlias
 from deltafix.changes.connective import holds_of_nothing, turns
 from deltafix.changes.formula import Connective
 from deltafix.errors import ReducerError
-from deltafix.reactive.reducer import WellFormed
+from deltafix.reducers.reducer import WellFormed
 
 Acc: TypeAlias = tuple[tuple[int, ...], bool]
 

@@ -24,9 +24,9 @@ import numpy as np
 
 from deltafix.errors import ReducerError
 from deltafix.facts.values import canonical, float_order
-from deltafix.reactive.bag import Bag
-from deltafix.reactive.numeric import _label, _OfField
-from deltafix.reactive.reducer import Field, Mergeable
+from deltafix.reducers.bag import Bag
+from deltafix.reducers.numeric import _label, _OfField
+from deltafix.reducers.reducer import Field, Mergeable
 
 __all__ = ["ApproxDistinct", "ApproxQuantile", "HeavyHitters"]
 

@@ -23,8 +23,8 @@ from deltafix.changes.exact import (
     units,
 )
 from deltafix.errors import ReducerError
-from deltafix.reactive.ordered import placed
-from deltafix.reactive.reducer import Field, WellFormed, getter
+from deltafix.reducers.ordered import placed
+from deltafix.reducers.reducer import Field, WellFormed, getter
 
 if TYPE_CHECKING:
     from deltafix.reactive.columns import Segment

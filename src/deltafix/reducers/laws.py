@@ -16,8 +16,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
-from deltafix.reactive.changes import Counts
-from deltafix.reactive.reducer import Mergeable, Partial, Reducer
+from deltafix.reducers.reducer import Mergeable, Partial, Reducer
 
 Values: TypeAlias = tuple[Any, ...]
 Law: TypeAlias = "tuple[str, int, Callable[[Trial, Values], None]]"
@@ -174,7 +173,7 @@ def splitting_changes_nothing(trial: Trial, values: Values) -> None:
     half = len(values) // 2
     old, new = values[:half], values[half:]
     start = trial.fold(old)
-    change: Counts = {}
+    change: dict[Any, int] = {}
     for value in old:
         change[value] = change.get(value, 0) - 1
     for value in new:

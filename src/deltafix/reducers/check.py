@@ -16,8 +16,8 @@ from itertools import combinations_with_replacement
 from typing import Any
 
 from deltafix.errors import ReducerError
-from deltafix.reactive.laws import LawError, Trial, Values, laws_of, updates_equal_recomputation
-from deltafix.reactive.reducer import Mergeable, Partial, Reducer
+from deltafix.reducers.laws import LawError, Trial, Values, laws_of, updates_equal_recomputation
+from deltafix.reducers.reducer import Mergeable, Partial, Reducer
 
 __all__ = ["CounterExample", "LawReport", "check_reducer"]
 

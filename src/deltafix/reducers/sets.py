@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from deltafix.reactive.bag import Bag
-from deltafix.reactive.numeric import _OfField
-from deltafix.reactive.reducer import WellFormed
+from deltafix.reducers.bag import Bag
+from deltafix.reducers.numeric import _OfField
+from deltafix.reducers.reducer import WellFormed
 
 __all__ = ["Distinct", "Union"]
 
