@@ -11,7 +11,6 @@ import random
 import pytest
 
 import deltafix
-from deltafix.engine.folds.users import Several
 from deltafix.errors import FunctorError
 from deltafix.reactive import (
     ApproxDistinct,
@@ -37,6 +36,7 @@ from deltafix.reactive import (
     scaled,
     where,
 )
+from deltafix.reducers.aggregate import Several
 
 
 class Highest(TopK, Several):

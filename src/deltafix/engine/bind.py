@@ -34,7 +34,7 @@ from deltafix.rules.values import NATIVE, NO_VALUE
 from deltafix.rules.walk import subterms, terms_of
 
 if TYPE_CHECKING:
-    from deltafix.engine.folds.users import UserReducer
+    from deltafix.reducers.aggregate import UserReducer
 
 _EXACT = {"number": int, "unsigned": int, "float": float, "symbol": str}
 

@@ -15,7 +15,7 @@ from deltafix.rules.ast import Program
 from deltafix.store.disk import FSYNC
 
 if TYPE_CHECKING:
-    from deltafix.engine.folds.users import UserReducer
+    from deltafix.reducers.aggregate import UserReducer
 
 
 def connect(

@@ -16,7 +16,7 @@ from deltafix.engine.stages import Bounds, Strata, Stratum
 from deltafix.errors import FunctorError
 
 if TYPE_CHECKING:
-    from deltafix.engine.folds.users import UserReducer
+    from deltafix.reducers.aggregate import UserReducer
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,11 +24,10 @@ from deltafix.facts.values import OPTIONAL
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Words
 from deltafix.kernel.entries import settle_rows
-from deltafix.rules.logical import bounded_sum
 
 if TYPE_CHECKING:
-    from deltafix.engine.folds.users import UserReducer
     from deltafix.plan.clause import Fold
+    from deltafix.reducers.aggregate import UserReducer
 
 T = TypeVar("T")
 
@@ -152,21 +151,19 @@ class Strata:
 
     def _refuse(self, fold: Fold) -> NoReturn:
         """Raise FunctorError: the total of the group at which the kernel stopped is too large."""
-        from deltafix.engine.folds.users import finished  # noqa: PLC0415  for programs with one
+        from deltafix.engine.folds.accumulators import (  # noqa: PLC0415  for programs with one
+            finished,
+            reducer_of,
+        )
 
         cells = self._arena.cells
         row = int(cells[int(cells[at.FOLDED]) + int(cells[at.S_ROW])]) & 0xFFFFFFFF
         _, total = total_of(self._arena, self._linked.groups(fold), row)
-        if fold.op == "sum":
-            bounded_sum(total, fold.most, fold.scale)
-        reducer = self._reducers[fold.op.removeprefix("@@")]
-        types = next(
-            relation.types
-            for relation in self._linked.plan.relations
-            if relation.name == fold.source
-        )
-        is_optional = fold.value is not None and types[fold.value] in OPTIONAL
-        finished(fold.op, reducer, reducer.add(reducer.initial, (total,) if is_optional else total))
+        types = next(one.types for one in self._linked.plan.relations if one.name == fold.source)
+        kind = "number" if fold.value is None else types[fold.value]
+        reducer = reducer_of(fold, kind, self._reducers)
+        value = (total,) if kind in OPTIONAL else total
+        finished(fold.op, reducer, reducer.add(reducer.initial, value))
         message = f"{fold.op} is {total}, beyond the {fold.most} of its declaration; rolled back"
         raise FunctorError(message)
 

@@ -238,7 +238,7 @@ MOST_SCALE = 9
 class Fold:
     """One aggregate: `relation(group, value)` over the rows of `source`, one row a group.
 
-    A reducer of several values (`engine.folds.users.Several`) has a row for each.
+    A reducer of several values (`reducers.aggregate.Several`) has a row for each.
 
     `group` are the source's columns that make a group, `value` the column that is folded (None:
     rows are counted). Of a user's reducer of records it may be None, and `fields` the columns of

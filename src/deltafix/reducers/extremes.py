@@ -18,6 +18,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 from deltafix.errors import ReducerError
+from deltafix.reducers.aggregate import Gathers
 from deltafix.reducers.numeric import _label, _OfField
 from deltafix.reducers.ordered import Ordered, placed, restored
 from deltafix.reducers.reducer import Field, Partial, WellFormed, getter
@@ -25,14 +26,14 @@ from deltafix.reducers.reducer import Field, Partial, WellFormed, getter
 if TYPE_CHECKING:
     from deltafix.reactive.columns import Segment
 
-__all__ = ["First", "Last", "Max", "Median", "Min", "Quantile", "TopK"]
+__all__ = ["First", "KeptOrder", "Last", "Max", "Median", "Min", "Quantile", "TopK"]
 
 R = TypeVar("R")
 _EMPTY: Ordered[Any] = Ordered()
 
 
-class _KeptOrder(WellFormed[Any, "Ordered[Any]", R], Generic[R]):
-    """State: the sorted multiset of what `_sort_key` reads from the values."""
+class KeptOrder(WellFormed[Any, "Ordered[Any]", R], Gathers, Generic[R]):
+    """State: the sorted multiset of what `_sort_key` reads from the values; O(log n) a change."""
 
     initial: Ordered[Any] = _EMPTY
     _sort_key: Callable[[Any], Any] | None = None
@@ -48,13 +49,19 @@ class _KeptOrder(WellFormed[Any, "Ordered[Any]", R], Generic[R]):
         return acc.replace(gone, come) if read is None else acc.replace(read(gone), read(come))
 
     def apply(self, acc: Ordered[Any], changes: Mapping[Any, int]) -> Ordered[Any]:
-        read = self._sort_key
         gone: list[Any] = []
         come: list[Any] = []
         for value, count in changes.items():
-            item = value if read is None else read(value)
-            (come if count > 0 else gone).extend((item,) * abs(count))
-        return acc.without_all(gone).with_all(come)
+            (come if count > 0 else gone).extend((value,) * abs(count))
+        return self.add_all(self.remove_all(acc, gone), come)
+
+    def add_all(self, acc: Ordered[Any], values: list[Any]) -> Ordered[Any]:
+        read = self._sort_key
+        return acc.with_all(values if read is None else map(read, values))
+
+    def remove_all(self, acc: Ordered[Any], values: list[Any]) -> Ordered[Any]:
+        read = self._sort_key
+        return acc.without_all(values if read is None else map(read, values))
 
     def fold_values(self, values: list[Any]) -> Ordered[Any]:
         read = self._sort_key
@@ -69,7 +76,7 @@ class _KeptOrder(WellFormed[Any, "Ordered[Any]", R], Generic[R]):
         )
 
 
-class _Extreme(_KeptOrder[Any]):
+class _Extreme(KeptOrder[Any]):
     _last: bool = False
 
     def __init__(self, of: Field = None) -> None:
@@ -150,7 +157,7 @@ def Max(
     return _PartialLastExtreme(of) if partial else _LastExtreme(of)
 
 
-class _Ranked(_KeptOrder[R], Generic[R]):
+class _Ranked(KeptOrder[R], Generic[R]):
     """Keeps whole values, ordered by a field of theirs and then by themselves."""
 
     def __init__(self, by: Field = None) -> None:

@@ -15,7 +15,7 @@ from deltafix.facts.logical import Logical
 from deltafix.rules.ast import Program
 
 if TYPE_CHECKING:
-    from deltafix.engine.folds.users import UserReducer
+    from deltafix.reducers.aggregate import UserReducer
 
 
 @dataclass(frozen=True, slots=True)

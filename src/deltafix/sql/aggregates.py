@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
-from deltafix.engine.folds.users import UserReducer
+from deltafix.engine.folds.accumulators import OWN
 from deltafix.facts.wide import as_number, as_text
-from deltafix.reducers.extremes import Max, Min
-from deltafix.reducers.numeric import Count, Mean, Sum
+from deltafix.reducers.aggregate import UserReducer
 from deltafix.rules.ast import And, Atom, Comparison, Formula, Or, conjunction
 from deltafix.rules.terms import Aggregate, Call, Const, Term, Var
 from deltafix.sql import reducers, statistics
@@ -468,20 +467,10 @@ def reducer_of(
     """
     op, result = _typed(formulas, aggregate, kind, keys)
     if not op.startswith("@@"):
-        return _KERNELS[op], result
+        return OWN[op], result
     if aggregate.op in _PICKED and result.element is not None:
         result = result.element
     return formulas.builder.reducers[op.removeprefix("@@")][1], result
-
-
-_KERNELS: Final[dict[str, UserReducer]] = {
-    "count": Count(),
-    "sum": Sum(),
-    "mean": Mean(),
-    "min": Min(),
-    "max": Max(),
-}
-"""The engine's own aggregates."""
 
 
 def _listed(kind: SqlType, keys: Sequence[Column]) -> list[Column]:
@@ -516,9 +505,9 @@ def _optional(formulas: Formulas, op: str, argument: Column, result: SqlType) ->
     """The engine's aggregate that passes over the NULLs of an argument; None where it has none."""
     reducer: UserReducer
     is_whole_mean = op == "mean" and argument.type.base == "number"
-    kept = op if op in _KERNELS and not is_whole_mean else ""
+    kept = op if op in OWN and not is_whole_mean else ""
     if kept:
-        reducer = _KERNELS[op]
+        reducer = OWN[op]
     elif is_whole_mean:
         reducer = reducers.Mean(0)
     else:

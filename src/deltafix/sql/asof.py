@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from deltafix.engine.folds.users import Changes, Gathers, Several
+from deltafix.reducers.aggregate import Changes, Gathers, Several
 from deltafix.reducers.ordered import Ordered, Placed
 from deltafix.rules.ast import Formula
 from deltafix.rules.terms import Const

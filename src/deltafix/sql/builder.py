@@ -17,7 +17,7 @@ from functools import cached_property, reduce
 from operator import add, itemgetter, or_
 from typing import Any
 
-from deltafix.engine.folds.users import UserReducer
+from deltafix.reducers.aggregate import UserReducer
 from deltafix.rules.ast import (
     And,
     Atom,

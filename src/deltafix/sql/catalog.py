@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from deltafix.engine.folds.users import UserReducer
 from deltafix.errors import ProgramError, SqlError, SqlProgrammingError
 from deltafix.plan.build import lower
 from deltafix.plan.depend import layers
+from deltafix.reducers.aggregate import UserReducer
 from deltafix.rules import check
 from deltafix.rules.ast import FunctorDecl, Program
 from deltafix.rules.logical import logical_functor

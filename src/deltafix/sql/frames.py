@@ -15,7 +15,7 @@ from functools import reduce
 from itertools import accumulate, islice
 from typing import Any, Literal, NamedTuple
 
-from deltafix.engine.folds.users import UserReducer
+from deltafix.reducers.aggregate import UserReducer
 from deltafix.sql.partitions import Bounds, Function, Partition
 from deltafix.sql.reducers import Way
 

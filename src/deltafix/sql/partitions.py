@@ -20,7 +20,7 @@ from itertools import chain, groupby
 from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from deltafix.engine.folds.users import Changes, Gathers, Several, UserReducer
+from deltafix.reducers.aggregate import Changes, Gathers, Several, UserReducer
 from deltafix.reducers.ordered import Ordered, Placed, placed
 from deltafix.sql.reducers import SMALL, Way, ranked
 

@@ -25,8 +25,8 @@ from typing import Any, Final
 
 import deltafix
 from deltafix.datalog.program import Program as Text
-from deltafix.engine.folds.users import Changes, Gathers, Several, UserReducer
 from deltafix.errors import ProgramError, SourceError
+from deltafix.reducers.aggregate import Changes, Gathers, Several, UserReducer
 from deltafix.rules.ast import Atom, RelationDecl
 from deltafix.rules.tables import TableKey, TableProgram
 from deltafix.rules.terms import Aggregate

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from deltafix.engine.folds.users import UserReducer
+from deltafix.reducers.aggregate import UserReducer
 from deltafix.rules.ast import Atom, Formula
 from deltafix.rules.terms import Aggregate, Call
 from deltafix.sql import reducers

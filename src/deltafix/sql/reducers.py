@@ -17,10 +17,11 @@ from functools import reduce
 from itertools import groupby, islice
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from deltafix.engine.folds.users import Changes, Gathers, Several, UserReducer
 from deltafix.facts.values import ABOVE, BaseType
 from deltafix.facts.wide import as_number
+from deltafix.reducers.aggregate import Changes, Gathers, Several, UserReducer
 from deltafix.reducers.algebra import AnyReducer, enriched
+from deltafix.reducers.extremes import KeptOrder
 from deltafix.reducers.numeric import Variance
 from deltafix.reducers.ordered import Ordered, Placed, placed
 from deltafix.sql.arrays import packed
@@ -29,7 +30,6 @@ __all__ = [
     "SMALL",
     "Bits",
     "First",
-    "Kept",
     "Mean",
     "Mode",
     "Product",
@@ -275,33 +275,7 @@ class Product:
             return sign * math.inf
 
 
-class Kept(Gathers):
-    """State: the sorted multiset of the values; O(log n) a change."""
-
-    initial: Ordered[Any] = Ordered()
-
-    def key(self, value: Any) -> Any:
-        """What is kept of a value: it decides the order."""
-        return value
-
-    def add(self, acc: Ordered[Any], value: Any, /) -> Ordered[Any]:
-        """With one more value."""
-        return acc.add(self.key(value))
-
-    def remove(self, acc: Ordered[Any], value: Any, /) -> Ordered[Any]:
-        """With one value fewer."""
-        return acc.discard(self.key(value))
-
-    def add_all(self, acc: Ordered[Any], values: list[Any], /) -> Ordered[Any]:
-        """With these values, too."""
-        return acc.with_all(map(self.key, values))
-
-    def remove_all(self, acc: Ordered[Any], values: list[Any], /) -> Ordered[Any]:
-        """Without these values."""
-        return acc.without_all(map(self.key, values))
-
-
-class Quantile(Kept):
+class Quantile(KeptOrder[Any]):
     """QUANTILE_CONT and QUANTILE_DISC: interpolated exactly and rounded once, or a value there is.
 
     `share` is between 0 and 1, counted from the greatest value if `descending`; a number of
@@ -390,18 +364,15 @@ class Mode(Gathers):
         return acc[1][0][1]
 
 
-class United(Kept):
+class United(KeptOrder[str]):
     """STRING_AGG and ARRAY_AGG: the values in an order, which `rank` decides, made one."""
 
     initial: Ordered[Any] = Placed()
 
     def __init__(self, rank: Callable[[Any], Any], unite: Callable[[Iterable[Any]], str]) -> None:
         self.rank = rank
+        self._sort_key = lambda value: (rank(value), value)
         self.unite = unite
-
-    def key(self, value: Any) -> Any:
-        """What is kept of a value: it decides the order."""
-        return (self.rank(value), value)
 
     def finish(self, acc: Ordered[Any], /) -> str:
         """The result."""
@@ -436,7 +407,7 @@ def array_agg(
     return United(lambda value: rank([*value[2:], value[1]]), unite)
 
 
-class First(Kept, Several):
+class First(KeptOrder[Any], Several):
     """ORDER BY ... LIMIT and DISTINCT ON: some of the rows in their order.
 
     Its result is a list: O(log n) for each row that changes, however long the list.
@@ -445,13 +416,9 @@ class First(Kept, Several):
     initial: Ordered[Any] = Placed()
 
     def __init__(self, key: Callable[[Any], Any], offset: int, limit: int | None) -> None:
-        self._key = key
+        self._sort_key = self._ranked = lambda value: (key(value), value)
         self.offset = offset
         self.end = sys.maxsize if limit is None else min(offset + limit, sys.maxsize)
-
-    def key(self, value: Any) -> Any:
-        """What is kept of a value: it decides the order."""
-        return (self._key(value), value)
 
     def finish(self, acc: Ordered[Any], /) -> list[Any]:
         """The rows from `offset` on."""
@@ -464,7 +431,7 @@ class First(Kept, Several):
         one of their ends as there are changes.
         """
         more = len(values)
-        near = [*map(self.key, values)]
+        near = [*map(self._ranked, values)]
         for acc in (before, after):
             end = min(self.end, len(acc))
             near += acc.between(self.offset, self.offset + more)

@@ -14,7 +14,6 @@ import pyarrow as pa
 import pytest
 from tests.pipelines import open_pipeline
 
-from deltafix.engine.folds.users import Several
 from deltafix.errors import (
     BadRowError,
     ConfigError,
@@ -30,6 +29,7 @@ from deltafix.pipeline.config import read_config
 from deltafix.pipeline.manifest import read_view
 from deltafix.pipeline.replay import replay
 from deltafix.pipeline.runner import Pipeline
+from deltafix.reducers.aggregate import Several
 from deltafix.sql import program
 from deltafix.sql.program import program_of
 

@@ -14,7 +14,7 @@ from deltafix.engine.beyond.facts import Change, Fact, Work
 from deltafix.engine.beyond.founded import FoundedStratum
 from deltafix.engine.beyond.stratum import Stratum
 from deltafix.engine.codes import Codes
-from deltafix.engine.folds.stratum import FoldKind, fold_kind
+from deltafix.engine.folds.accumulators import Accumulators
 from deltafix.engine.functors import functor
 from deltafix.engine.link import Linked
 from deltafix.engine.stages import Bounds, Changed
@@ -59,13 +59,10 @@ class BeyondStratum:
         def watch(work: Work) -> None:
             bounds.check(work.taken)
 
-        def make(fold: Fold, look: Callable[[Row], list[Value]]) -> FoldKind:
-            taken = tuple(kinds[fold.source][column] for column in fold.taken)
-            results = kinds[fold.relation][len(fold.group) :]
-            result = "record" if len(results) > 1 else results[0]
-            return fold_kind(fold, (taken, result), users.reducers, look)
+        def make(fold: Fold, look: Callable[[Row], list[Value]]) -> Accumulators:
+            return Accumulators(fold, types, users.reducers, look)
 
-        kinds = {relation.name: relation.types for relation in linked.plan.relations}
+        types = {relation.name: relation.types for relation in linked.plan.relations}
         self._arena = arena
         self._ids = linked.ids
         self._codes = codes

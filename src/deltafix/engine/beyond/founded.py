@@ -22,15 +22,10 @@ from deltafix.engine.beyond.needs import Circle, Needs, Node
 from deltafix.engine.beyond.rows import Rows
 from deltafix.engine.beyond.stratum import Stratum
 from deltafix.engine.beyond.wiring import derivations
-from deltafix.engine.folds.stratum import FoldKind
-from deltafix.engine.folds.users import UserFold
+from deltafix.engine.folds.accumulators import Accumulators
 from deltafix.errors import CyclicDataError, InternalError
 from deltafix.facts.schema import Row
-from deltafix.facts.values import (
-    BaseType,
-    Value,
-    show_value,
-)
+from deltafix.facts.values import BaseType, Value, show_value
 from deltafix.plan.clause import Fold, Relation
 from deltafix.plan.depend import Layer
 from deltafix.plan.founded import Calls, Need
@@ -38,7 +33,7 @@ from deltafix.plan.founded import Calls, Need
 _SHOWN = 12
 """Steps of a cycle that a message names; the error has them all."""
 
-MakeFold: TypeAlias = Callable[[Fold, Callable[[Row], list[Value]]], FoldKind]
+MakeFold: TypeAlias = Callable[[Fold, Callable[[Row], list[Value]]], Accumulators]
 """What keeps an aggregate, given how the values of a group are looked up."""
 
 
@@ -102,7 +97,7 @@ class FoundedStratum(Stratum):
         for rows in self._folded():
             kind = self._make(rows.fold, rows.look)
             for key, value in rows.of_source():
-                kind.change(key, value, 1)
+                kind.change(key, [value], 1)
             for key in dict.fromkeys(key for key, _ in rows.of_source()):
                 values = rows.values(kind, key)
                 derived[rows.name].update({key + value: [0] for value in values})
@@ -232,7 +227,7 @@ class _Agenda:
         """Nothing waits; the next epoch may begin."""
         for waiting in (self._early, *self._items.values()):
             for rows, item in waiting:
-                rows.waiting.discard(item)
+                rows.waiting.pop(item, None)
         self._turns.clear()
         self._items.clear()
         self._early.clear()
@@ -249,13 +244,15 @@ class _Turned(Rows):
         self.turn = calls.turns[name]
         self.family = calls.families[name]
         self.columns = calls.keys[name]
-        self.waiting: set[Any] = set()
+        self.waiting: dict[Any, tuple[list[Any], list[Any]]] = {}
 
-    def wait(self, item: Any) -> None:
-        """Let something wait, once."""
-        if item not in self.waiting:
-            self.waiting.add(item)
+    def wait(self, item: Any) -> tuple[list[Any], list[Any]]:
+        """Let something wait, once; what came and what went meanwhile."""
+        found = self.waiting.get(item)
+        if found is None:
+            found = self.waiting[item] = [], []
             self.agenda.put(self, item)
+        return found
 
     def node(self, item: Any) -> Node:
         """The key of something that waits."""
@@ -303,7 +300,7 @@ class _CountedRows(_Turned):
 
     def settle_one(self, item: Fact) -> None:
         """Let a fact hold while it has a derivation."""
-        self.waiting.discard(item)
+        del self.waiting[item]
         if item.total > 0 and not item.rank:
             self.up(item)
         elif item.total == 0 and item.rank:
@@ -314,7 +311,7 @@ class _FoldedRows(_Turned):
     """The values of an aggregate, a row for each group that has one."""
 
     source: Rows
-    kind: FoldKind
+    kind: Accumulators
 
     def __init__(self, plain: _Turned, fold: Fold, present: Rows | None, is_opened: bool) -> None:
         super().__init__(plain.name, plain.epoch, plain.agenda, plain.calls)
@@ -324,22 +321,14 @@ class _FoldedRows(_Turned):
         self.present = present
         self.shown: dict[Row, dict[Fact, None]] = {}
 
-    def follow(self, source: Rows, kind: FoldKind) -> None:
+    def follow(self, source: Rows, kind: Accumulators) -> None:
         """Keep the rows of a relation folded."""
         self.source = source
         self.kind = kind
         value = self.folded
 
-        def change(sign: int) -> Callable[[Row, int], None]:
-            def update(row: Row, _: int) -> None:
-                key = self.group(row)
-                kind.change(key, value(row), sign)
-                self.wait(key)
-
-            return update
-
-        source.ups.append(change(1))
-        source.downs.append(change(-1))
+        source.ups.append(lambda row, _: self.wait(self.group(row))[0].append(value(row)))
+        source.downs.append(lambda row, _: self.wait(self.group(row))[1].append(value(row)))
 
     def group(self, row: Row) -> Row:
         """The group of a row of the source."""
@@ -363,13 +352,13 @@ class _FoldedRows(_Turned):
         facts = index.buckets.get(key[0] if len(key) == 1 else key, {})
         return [self.folded(fact.row) for fact in facts]
 
-    def values(self, kind: FoldKind, key: Row) -> list[Row]:
+    def values(self, kind: Accumulators, key: Row) -> list[Row]:
         """The values of a group, by column: none, one, or those of a reducer with several."""
         folded = kind.value(key)
         if folded is None:
             return []
-        some = list(folded) if isinstance(kind, UserFold) and kind.several else [folded]
-        return some if self.is_opened else [(value,) for value in some]
+        some = list(folded) if kind.several else [folded]
+        return some if self.is_opened else [(one,) for one in some]
 
     def node(self, item: Row) -> Node:
         """The key of a group."""
@@ -377,7 +366,9 @@ class _FoldedRows(_Turned):
 
     def settle_one(self, item: Row) -> None:
         """Show what the rows of a group fold to, in place of what was shown."""
-        self.waiting.discard(item)
+        came, went = self.waiting.pop(item)
+        self.kind.change(item, came, 1)
+        self.kind.change(item, went, -1)
         wanted = {item + value for value in self.values(self.kind, item)}
         before = list(self.shown.get(item, ()))
         for fact in before:

@@ -1,72 +1,28 @@
-"""Folds outside the kernel: a user's reducer as a stratum, and what a recursion keeps of its own.
+"""Folds outside the kernel: a user's reducer as a stratum.
 
 All other aggregates are the kernel's (`kernel.fold`). A stratum takes changes of its source and
 gives changes of its values. Invariant: the relation shows what the accumulators make, and `values`
 holds its codes per group; not of reducers with several values, which say what changes. What a value
-is, is the reducer's (`users`); emptiness, emission and undo are here.
-
-Totals within a recursion (`engine.beyond`) are exact (`changes.exact`), so a row that comes and
-goes leaves precisely the old value; they wrap around, or are rounded, only when they are read.
+is, is the reducer's (`accumulators`); emptiness, emission and undo are here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
-from deltafix.changes.exact import Total, divide, extend, total_value
 from deltafix.collector import held_back
 from deltafix.engine.codes import Codes
-from deltafix.engine.folds.extremes import Extremes
+from deltafix.engine.folds.accumulators import Accumulators
 from deltafix.engine.folds.groups import Journal, Key, keys_of, table
-from deltafix.engine.folds.users import UserFold, UserReducer, finished
 from deltafix.engine.link import Linked
 from deltafix.engine.stages import Changed
 from deltafix.engine.store import codes_where, rows_of_group
 from deltafix.errors import InternalError
-from deltafix.facts.values import BaseType, Value
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Words
 from deltafix.plan.clause import Fold
-from deltafix.rules.logical import bounded_sum
-from deltafix.rules.values import function
-
-
-class FoldKind(Protocol):
-    """What keeps the values of one aggregate's groups."""
-
-    def change(self, key: Key, value: Value | None, sign: int) -> None:
-        """One row of a group comes (1) or goes (-1)."""
-
-    def value(self, key: Key) -> Any:
-        """The value of a group; None: it has no rows."""
-
-    def keep(self) -> None:
-        """The epoch was committed."""
-
-    def undo(self) -> None:
-        """The epoch was rolled back."""
-
-
-def fold_kind(
-    fold: Fold,
-    kinds: tuple[tuple[BaseType, ...], BaseType],
-    reducers: Mapping[str, UserReducer],
-    look: Callable[[Key], list[Any]],
-) -> FoldKind:
-    """What keeps an aggregate. `kinds` are its values' types, if they have any, and its result's.
-
-    `look` gives the values of a group as they stand.
-    """
-    kind = next(iter(kinds[0]), kinds[1])
-    if fold.op in ("count", "sum", "mean"):
-        return Totals(fold, kind)
-    if fold.op in ("min", "max"):
-        return Extremes(fold, kind, look)
-    reducer = reducers[fold.op.removeprefix("@@")]
-    if fold.most is not None and kinds == (("number",), "number"):
-        return Totals(fold, kind, reducer)
-    return UserFold(fold, kinds, reducer, look)
+from deltafix.reducers.aggregate import UserReducer
 
 
 class FoldStratum:
@@ -83,7 +39,7 @@ class FoldStratum:
         types = {relation.name: relation.types for relation in linked.plan.relations}
         self._fold = fold
         self._codes = codes
-        self._results = results = types[fold.relation][len(fold.group) :]
+        self._results = types[fold.relation][len(fold.group) :]
         kinds = tuple(types[fold.source][column] for column in fold.taken)
 
         def look(key: Key) -> list[Any]:
@@ -95,10 +51,8 @@ class FoldStratum:
             )
             return values(rows)
 
-        def make() -> UserFold:
-            reducer = reducers[fold.op.removeprefix("@@")]
-            result = "record" if len(results) > 1 else results[0]
-            return UserFold(fold, (kinds, result), reducer, look)
+        def make() -> Accumulators:
+            return Accumulators(fold, types, reducers, look)
 
         def values(rows: Words) -> list[Any]:
             pairs = zip(kinds, fold.taken, strict=True)
@@ -171,14 +125,14 @@ class FoldStratum:
         ]
         return [*zip(*coded, strict=True)]
 
-    def _take(self, kind: UserFold, change: Changed) -> None:
+    def _take(self, kind: Accumulators, change: Changed) -> None:
         """Fold the changed rows of the source into their groups."""
         for rows, sign in ((change.added, 1), (change.removed, -1)):
             groups: dict[Key, list[Any]] = {}
             for key, value in zip(keys_of(rows, self._fold.group), self._read(rows), strict=True):
                 groups.setdefault(key, []).append(value)
             for key, values in groups.items():
-                kind.change_all(key, values, sign)
+                kind.change(key, values, sign)
 
     def _single(self) -> tuple[list[Key], list[Key]]:
         """The rows that come and go, one a group."""
@@ -208,54 +162,3 @@ class FoldStratum:
 
         went, came = set(rows(1)), set(rows(2))
         return came - went, went - came
-
-
-_NOTHING: tuple[int, Total] = (0, 0)
-
-
-class Totals:
-    """Count and total of each group. `kind` is the base type of the values."""
-
-    def __init__(self, fold: Fold, kind: BaseType, reducer: UserReducer | None = None) -> None:
-        self._groups: Journal[tuple[int, Total]] = Journal()
-        finish = _finish(fold.op, kind, reducer)
-        self._finish: Callable[[int, Total], Value] = finish
-        if fold.op == "sum" and fold.most is not None:
-            self._finish = lambda _, total: bounded_sum(total, fold.most, fold.scale)
-
-    def change(self, key: Key, value: Value | None, sign: int) -> None:
-        """A row of a group comes (`sign` 1) or goes (-1)."""
-        count, total = self._groups.touch(key) or _NOTHING
-        if value is not None:
-            total = extend(total, value, sign)
-        self._put(key, count + sign, total)
-
-    def value(self, key: Key) -> Value | None:
-        """The value of a group; None: it has no rows."""
-        held = self._groups.now.get(key)
-        return None if held is None else self._finish(*held)
-
-    def keep(self) -> None:
-        """The epoch was committed."""
-        self._groups.keep()
-
-    def undo(self) -> None:
-        """The epoch was rolled back."""
-        self._groups.undo()
-
-    def _put(self, key: Key, count: int, total: Total) -> None:
-        # Removals may come before the additions they belong to: a count may pass below zero.
-        self._groups.put(key, (count, total) if count or total else None)
-
-
-def _finish(op: str, kind: BaseType, reducer: UserReducer | None) -> Callable[[int, Total], Value]:
-    if reducer is not None:
-        return lambda _, total: finished(op, reducer, total)
-    if op == "count":
-        return lambda count, _: count
-    if op == "mean":
-        return lambda count, total: float(divide(total, count))
-    if kind == "float":
-        return lambda _, total: float(total_value(total))
-    wrap = function("+", kind)
-    return lambda _, total: wrap(total, 0)

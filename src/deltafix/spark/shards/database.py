@@ -22,7 +22,6 @@ import pyarrow.compute as pc
 
 from deltafix import errors
 from deltafix.engine.bind import bound
-from deltafix.engine.folds.users import UserReducer
 from deltafix.engine.outside import Users
 from deltafix.engine.state.marks import Marks
 from deltafix.facts.arrow import ARROW_TYPES, rows_from_table, table_from_rows
@@ -31,6 +30,7 @@ from deltafix.facts.schema import Row, Schema, unknown_relation
 from deltafix.facts.values import CONSTRUCTED, sorted_rows, write_value
 from deltafix.pipeline.keyed import Keying
 from deltafix.pipeline.signed import Signed
+from deltafix.reducers.aggregate import UserReducer
 from deltafix.rules.ast import Program
 from deltafix.rules.schemas import row_schemas
 from deltafix.spark.filed import Filed, NetFolder

@@ -1,96 +1,80 @@
-"""Reducers that users wrote, as aggregates: an accumulator per group.
+"""The aggregates of rules that are not the kernel's: an accumulator per group.
 
-A reducer has `initial`, `add`, `remove` (None asks for a recomputation of the group) and `finish`,
-all without side effects (`deltafix.check_reducer` tests its laws). Invariant: the accumulator of a
-group is what its rows fold to; values that a reducer returns fit the aggregate's type.
+Each is a reducer: a user's, or one of `deltafix.reducers` for what a recursion keeps of its own.
+Totals are exact, so a row that comes and goes leaves precisely the old value; they wrap around, or
+are refused, only when they are read. Invariant: the accumulator of a group is what its rows fold
+to; values that a reducer returns fit the aggregate's type.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, KeysView
+from collections.abc import Callable, KeysView, Mapping
 from contextlib import suppress
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Final
 
 from deltafix.engine.folds.groups import Journal, Key
 from deltafix.engine.functors import fitted
 from deltafix.errors import FunctorError
-from deltafix.facts.values import BaseType, Value, sorted_rows
+from deltafix.facts.values import BaseType, sorted_rows
 from deltafix.plan.clause import Fold
+from deltafix.reducers.aggregate import Changes, Gathers, Several, UserReducer
+from deltafix.reducers.algebra import enriched
+from deltafix.reducers.extremes import Max, Min
+from deltafix.reducers.numeric import Count, Mean, Sum
+from deltafix.rules.logical import bounded_sum
+from deltafix.rules.values import function
+
+OWN: Final[Mapping[str, UserReducer]] = {
+    "count": Count(),
+    "sum": Sum(),
+    "mean": Mean(),
+    "min": Min(),
+    "max": Max(),
+}
+"""The engine's own aggregates, of numbers without bounds."""
 
 
-class UserReducer(Protocol):
-    """What a fold needs of a reducer; `deltafix.reactive.Reducer` has it."""
-
-    @property
-    def initial(self) -> Any:
-        """The accumulator of no values."""
-
-    def add(self, acc: Any, value: Any, /) -> Any:
-        """With one more value."""
-
-    def remove(self, acc: Any, value: Any, /) -> Any:
-        """With one value fewer, or None."""
-
-    def finish(self, acc: Any, /) -> Any:
-        """The result."""
-
-
-class Gathers(ABC):
-    """Base of a reducer that takes many values in or out in less time than one after another."""
-
-    @abstractmethod
-    def add_all(self, acc: Any, values: list[Any], /) -> Any:
-        """With these values, too."""
-
-    @abstractmethod
-    def remove_all(self, acc: Any, values: list[Any], /) -> Any:
-        """Without these values."""
-
-
-Changes: TypeAlias = tuple[list[Any], list[Any]]
-"""What a list loses and gains."""
-
-
-class Several:
-    """Base of a reducer whose result is a list: the group has a row for each value in it.
-
-    Its accumulators never change, and it takes each value away again. For callers inside the
-    package: nobody checks that the values are of the aggregate's type.
-    """
-
-    finish: Callable[[Any], Iterable[Any]]
-
-    def changes(self, before: Any, after: Any, values: list[Any], /) -> Changes:
-        """What a result loses and gains where these values came or went.
-
-        What stands in both lists stays; so does what is in neither.
-        """
-        return [*self.finish(before)], [*self.finish(after)]
+def reducer_of(fold: Fold, kind: BaseType, users: Mapping[str, UserReducer]) -> UserReducer:
+    """The reducer of an aggregate whose values have this base type."""
+    if fold.op.startswith("@@"):
+        return users[fold.op.removeprefix("@@")]
+    if fold.op != "sum" or kind == "float":
+        return OWN[fold.op]
+    most, scale, wrap = fold.most, fold.scale, function("+", kind)
+    if most is not None:
+        return enriched(Sum(), lambda total: bounded_sum(total, most, scale))
+    return enriched(Sum(), lambda total: wrap(total, 0))
 
 
 def finished(op: str, reducer: UserReducer, acc: Any) -> Any:
     """The result of an accumulator. Raises FunctorError where the reducer raises."""
     try:
         return reducer.finish(acc)
+    except FunctorError:
+        raise
     except Exception as error:
         raise _failed(op, error, reducer.finish, acc) from error
 
 
-class UserFold:
-    """The accumulator and number of rows of each group."""
+class Accumulators:
+    """The accumulator and number of rows of each group.
+
+    `types` are those of relations, `look` gives the values of a group as they stand.
+    """
 
     def __init__(
         self,
         fold: Fold,
-        kinds: tuple[tuple[BaseType, ...], BaseType],
-        reducer: UserReducer,
+        types: Mapping[str, tuple[BaseType, ...]],
+        users: Mapping[str, UserReducer],
         look: Callable[[Key], list[Any]],
     ) -> None:
         self._fold = fold
-        self._kinds, self._result = kinds
-        self.several = isinstance(reducer, Several)
-        self._reducer = reducer
+        self._kinds = tuple(types[fold.source][column] for column in fold.taken)
+        results = types[fold.relation][len(fold.group) :]
+        self._result: BaseType = "record" if len(results) > 1 else results[0]
+        self._reducer = reducer_of(fold, next(iter(self._kinds), self._result), users)
+        self.several = isinstance(self._reducer, Several)
         self._look = look
         self._groups: Journal[tuple[int, Any]] = Journal()
         self._again: set[Key] = set()
@@ -101,15 +85,11 @@ class UserFold:
         """The groups that changed in the epoch."""
         return self._groups.touched
 
-    def change(self, key: Key, value: Value | None, sign: int) -> None:
-        """A row of a group comes (`sign` 1) or goes (-1).
+    def change(self, key: Key, values: list[Any], sign: int) -> None:
+        """Rows of a group come (`sign` 1) or go (-1).
 
-        Raises FunctorError where the reducer raises, or returns a value of another type.
+        Raises FunctorError where the reducer raises.
         """
-        self.change_all(key, [value], sign)
-
-    def change_all(self, key: Key, values: list[Any], sign: int) -> None:
-        """As `change`, of several rows."""
         count, acc = self._groups.touch(key) or (0, self._reducer.initial)
         if self.several and self._groups.was(key) is not None:
             self._changed.setdefault(key, []).extend(values)
