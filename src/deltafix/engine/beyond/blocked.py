@@ -213,7 +213,7 @@ class ChosenRows(BlockedRows):
         if not self.preferring:
             return
         self.preferring = False
-        for fact in list(self.facts.live):
+        for fact in list(self.facts.members):
             if fact.row not in self.former:
                 self.take_back(fact)
 

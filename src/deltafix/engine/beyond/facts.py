@@ -81,66 +81,52 @@ class Index:
 class Table:
     """The rows of a relation of a lower stratum."""
 
-    __slots__ = ("indexes", "rows")
+    __slots__ = ("indexes", "members")
 
     def __init__(self) -> None:
-        self.rows: dict[Row, None] = {}
+        self.members: dict[Any, None] = {}
         self.indexes: dict[tuple[int, ...], Index] = {}
+
+    @staticmethod
+    def row(member: Any) -> Row:
+        """The row that a member is found by."""
+        return member  # type: ignore[no-any-return]
 
     def index(self, columns: tuple[int, ...]) -> Index:
         """The index by some columns, made now if there is none."""
         index = self.indexes.get(columns)
         if index is None:
-            index = Index(columns)
-            for row in self.rows:
-                index.add(row, row)
-            self.indexes[columns] = index
+            index = self.indexes[columns] = Index(columns)
+            for member in self.members:
+                index.add(self.row(member), member)
         return index
 
-    def add(self, row: Row) -> None:
-        """Enter a row."""
-        self.rows[row] = None
+    def add(self, member: Any) -> None:
+        """Enter a row, or a fact that has become live."""
+        self.members[member] = None
         for index in self.indexes.values():
-            index.add(row, row)
+            index.add(self.row(member), member)
 
-    def discard(self, row: Row) -> None:
-        """Take a row out, if it is there."""
-        self.rows.pop(row, None)
+    def discard(self, member: Any) -> None:
+        """Take one out, if it is there."""
+        self.members.pop(member, None)
         for index in self.indexes.values():
-            index.discard(row, row)
+            index.discard(self.row(member), member)
 
 
-class Facts:
-    """The facts of a relation of the stratum, and indexes of the live ones."""
+class Facts(Table):
+    """The facts of a relation of the stratum; those that are live are the members."""
 
-    __slots__ = ("by_row", "indexes", "live")
+    __slots__ = ("by_row",)
 
     def __init__(self) -> None:
+        super().__init__()
         self.by_row: dict[Row, Fact] = {}
-        self.live: dict[Fact, None] = {}
-        self.indexes: dict[tuple[int, ...], Index] = {}
 
-    def index(self, columns: tuple[int, ...]) -> Index:
-        """The index by some columns, made now if there is none."""
-        index = self.indexes.get(columns)
-        if index is None:
-            index = Index(columns)
-            for fact in self.live:
-                index.add(fact.row, fact)
-            self.indexes[columns] = index
-        return index
-
-    def add(self, fact: Fact) -> None:
-        """Enter a fact that has become live."""
-        self.live[fact] = None
-        for index in self.indexes.values():
-            index.add(fact.row, fact)
-
-    def discard(self, fact: Fact) -> None:
-        """Take a fact out, if it is there."""
-        self.live.pop(fact, None)
-        for index in self.indexes.values():
-            index.discard(fact.row, fact)
+    @staticmethod
+    def row(member: Any) -> Row:
+        """The row of a fact."""
+        return member.row  # type: ignore[no-any-return]
 
 
 class Change(NamedTuple):

@@ -336,7 +336,7 @@ class _FoldedRows(_Turned):
 
     def of_source(self) -> Iterator[tuple[Row, Value | None]]:
         """Of every row of the source its group and value."""
-        for fact in self.source.facts.live:
+        for fact in self.source.facts.members:
             yield self.group(fact.row), self.folded(fact.row)
 
     def folded(self, row: Row) -> Any:

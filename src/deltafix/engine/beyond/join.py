@@ -135,20 +135,17 @@ def _probe(frame: Frame, step: Probe, source: Table | Rows, side: int, chain: Ne
     if len(step.keys) == len(step.literal.args):
         return _member(frame, step, source, side, chain)
     members: Callable[[], Any]
+    table = source if isinstance(source, Table) else source.facts
     if step.keys:
-        table = source if isinstance(source, Table) else source.facts
         buckets = table.index(tuple(column for column, _ in step.keys)).buckets
         key = itemgetter(*(frame.cell(arg) for _, arg in step.keys))
 
         def members() -> Any:
             return buckets.get(key(cells), ())
     else:
-        everything: dict[Any, None] = (
-            source.rows if isinstance(source, Table) else source.facts.live
-        )
 
         def members() -> Any:
-            return everything
+            return table.members
 
     binds = tuple((column, frame.cell(slot)) for column, slot in step.binds)
     if step.repeats or side < 0 or len(binds) != 1:
@@ -211,7 +208,7 @@ def _member(frame: Frame, step: Probe, source: Table | Rows, side: int, chain: N
     cells = frame.cells
     make = frame.maker([arg for _, arg in step.keys])
     if isinstance(source, Table):
-        rows = source.rows
+        rows = source.members
 
         def lower(rank: int) -> None:
             row = make(cells)
@@ -235,7 +232,7 @@ def _absent(frame: Frame, step: Check, source: Table | Rows, side: int, chain: N
     assert isinstance(step.literal, Absent)  # noqa: S101  the caller's case
     make = frame.maker(step.literal.args)
     if isinstance(source, Table):
-        rows = source.rows
+        rows = source.members
 
         def lower(rank: int) -> None:
             row = make(cells)

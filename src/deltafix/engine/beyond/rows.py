@@ -127,11 +127,13 @@ class Rows:
         for row, fact in known.items():
             ranks = derived.get(row, [])
             self.require(fact.total == len(ranks), f"total is not {len(ranks)}", fact)
-            self.require((fact in self.facts.live) == (fact.rank > 0), "live is not ranked", fact)
+            self.require(
+                (fact in self.facts.members) == (fact.rank > 0), "live is not ranked", fact
+            )
             self.check_fact(fact, ranks)
         for columns, index in self.facts.indexes.items():
             held = {fact: None for bucket in index.buckets.values() for fact in bucket}
-            self.require(held.keys() == self.facts.live.keys(), f"index {columns} differs", ())
+            self.require(held.keys() == self.facts.members.keys(), f"index {columns} differs", ())
 
     def check_fact(self, fact: Fact, ranks: list[int]) -> None:
         """The part of `check` about one fact."""

@@ -284,7 +284,7 @@ class Stratum:
         for rows in self._relations.values():
             for row in rows.given:
                 rows.gain(row, 0)
-        standing = {name: list(table.rows) for name, table in self._lower.items()}
+        standing = {name: list(table.members) for name, table in self._lower.items()}
 
         def stand(_: Row) -> None:
             for name, here in standing.items():
