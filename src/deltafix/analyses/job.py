@@ -18,11 +18,12 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any, Self, TypeAlias
+from typing import Any, TypeAlias
 
 from deltafix.analyses.analysis import Analysis
 from deltafix.analyses.facts import Fact, Fragment
 from deltafix.analyses.standing import Standing
+from deltafix.closing import Closing
 from deltafix.engine.database import Database
 from deltafix.facts.schema import Row, show_row
 from deltafix.reactive.collection import Collection
@@ -77,7 +78,7 @@ class RowChange:
         return _lines(self.came), _lines(self.went)
 
 
-class Job:
+class Job(Closing):
     """A live analysis. Use it in a with-statement, or `close` it.
 
     Args:
@@ -221,12 +222,6 @@ class Job:
     def close(self) -> None:
         """Close the database. Closing twice is fine."""
         self.database.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _stated(_: str, fragment: Fragment) -> Iterable[Fact]:

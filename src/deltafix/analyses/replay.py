@@ -22,6 +22,7 @@ from deltafix.analyses.files import Tree
 from deltafix.analyses.history import Blob, Commit, Repository
 from deltafix.analyses.job import Work
 from deltafix.analyses.standing import Standing
+from deltafix.closing import Closing
 from deltafix.diagnostics import plural
 from deltafix.doing import tell
 from deltafix.errors import InternalError
@@ -145,7 +146,7 @@ class Summary:
         )
 
 
-class Replay(Generic[C]):
+class Replay(Closing, Generic[C]):
     """A view that goes through commits. `make` gives an empty view, as often as it is asked.
 
     Use in a with-statement or `close` it. `first` is the report of the state that the replay
@@ -241,9 +242,3 @@ class Replay(Generic[C]):
     def close(self) -> None:
         """Close the view."""
         self.job.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

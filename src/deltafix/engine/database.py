@@ -16,10 +16,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Self, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from deltafix.closing import Closing
 from deltafix.collector import held_back
 from deltafix.diagnostics import suggest
 from deltafix.doing import tell
@@ -103,7 +104,7 @@ def seen_schemas(program: Program, linked: Linked, *, physical: bool = False) ->
     return {name: schema.physical for name, schema in schemas.items()} if physical else schemas
 
 
-class Database(Reading):
+class Database(Closing, Reading):
     """Made by `connect`. A context manager; closing twice is fine.
 
     With `core`, its clauses are run and the program only declares: relations, types, functors.
@@ -320,12 +321,6 @@ class Database(Reading):
         """Release the state; watches end. Idempotent."""
         self._closed = True
         self._watchers.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         if self._unrun:

@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from deltafix.closing import Closing
 from deltafix.errors import SubscriberError, TransactionError
 from deltafix.facts.delta import Delta
 
@@ -27,7 +28,7 @@ C = TypeVar("C")
 """What is told: a Delta, or a relation's RelationDelta."""
 
 
-class Watch(Generic[C]):
+class Watch(Closing, Generic[C]):
     """One watcher. A context manager, and an asynchronous iterator while the database is open.
 
     Attributes:
@@ -57,12 +58,6 @@ class Watch(Generic[C]):
 
     def __repr__(self) -> str:
         return f"<Watch of {self.relation or 'all relations'}>"
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     async def __aiter__(self) -> AsyncIterator[C]:
         """The deltas since the watch began, then each new one; of a database of any thread."""

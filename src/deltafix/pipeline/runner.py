@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from time import perf_counter, sleep
-from typing import Self
 
+from deltafix.closing import Closing
 from deltafix.doing import tell
 from deltafix.errors import ConfigError, PipelineError
 from deltafix.facts.schema import Schema
@@ -30,7 +30,7 @@ MakeSource = Callable[[Config, InputConfig, Mapping[str, Schema]], Source]
 """From an input's section, and the schemas of relations, to its source."""
 
 
-class Pipeline:
+class Pipeline(Closing):
     """A pipeline that is open; use in a with-statement, or `close` it.
 
     Args:
@@ -187,9 +187,3 @@ class Pipeline:
     def close(self) -> None:
         """Give everything back. Idempotent."""
         self._stack.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

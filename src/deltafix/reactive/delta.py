@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any
 
+from deltafix.closing import Closing
 from deltafix.reactive.changes import Changes
 from deltafix.reactive.node import Node, rows_of
 
@@ -56,7 +57,7 @@ class CollectionDelta:
         return f"<CollectionDelta epoch {self.epoch}: {rows}>"
 
 
-class Subscription:
+class Subscription(Closing):
     """A running subscription; `close` ends it. Usable in a with-statement."""
 
     def __init__(self, node: Node, tell: Callable[[int, Changes], None]) -> None:
@@ -72,9 +73,3 @@ class Subscription:
         """Stop being told. Closing twice is fine."""
         if not self.closed:
             self._node.subscribers.remove(self._tell)
-
-    def __enter__(self) -> Subscription:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from deltafix.closing import Closing
 from deltafix.errors import LazyCycleError, ReactiveError
 from deltafix.facts.values import settled
 from deltafix.reactive.changes import Changes, Counts, negated
@@ -410,7 +411,7 @@ class LazyCollection(Collection):
         return self._node.computed
 
 
-class KeyWatch:
+class KeyWatch(Closing):
     """Keeps one key of a lazy collection up to date; `close` ends it. A context manager."""
 
     def __init__(self, node: Lazy, key: Any) -> None:
@@ -422,9 +423,3 @@ class KeyWatch:
         node, self._node = self._node, None
         if node is not None:
             node.unwatch(self.key)
-
-    def __enter__(self) -> KeyWatch:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

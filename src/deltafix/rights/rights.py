@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from deltafix.closing import Closing
 from deltafix.diagnostics import plural
 from deltafix.engine.connect import connect
 from deltafix.errors import NoSuchFactError, RightsQuestionError, StateError
@@ -105,7 +106,7 @@ def open(  # noqa: A001  as `deltafix.rights.open`
     return rights
 
 
-class Rights:
+class Rights(Closing):
     """Made by `open`. A context manager; for several threads."""
 
     def __init__(self, db: Any, laid: Layout) -> None:
@@ -416,12 +417,6 @@ class Rights:
     def close(self) -> None:
         """Release the state; watches end. Idempotent."""
         self._db.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         kept = ", ".join(self.materialised) or "nothing"

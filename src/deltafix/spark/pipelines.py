@@ -18,8 +18,9 @@ from contextlib import ExitStack
 from html import escape
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
+from deltafix.closing import Closing
 from deltafix.errors import PipelineError, SourceError
 from deltafix.pipeline.config import Config, make_config
 from deltafix.pipeline.epoch import Epoch
@@ -81,7 +82,7 @@ def _as_in_toml(value: Any) -> Any:
     return str(value) if isinstance(value, Path) else value
 
 
-class SparkPipeline(Mapping[str, "DataFrame"]):
+class SparkPipeline(Closing, Mapping[str, "DataFrame"]):
     """Made by `pipeline`. A mapping from output to a DataFrame of the view; `close` it.
 
     Attributes:
@@ -198,12 +199,6 @@ class SparkPipeline(Mapping[str, "DataFrame"]):
         """Give the state back, and stop the session if it was started here. Idempotent."""
         self._opened = self._session = None
         self._stack.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _sides(pair: list[int]) -> dict[str, int]:

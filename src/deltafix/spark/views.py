@@ -15,11 +15,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltafix.closing import Closing
 from deltafix.datalog.program import Program as Text
 from deltafix.diagnostics import did_you_mean
 from deltafix.errors import ConfigError, PipelineError, UnknownRelationError
@@ -212,7 +213,7 @@ def _require_tables(
             raise ConfigError(f"view {name}: {of_bag(name, 'counted')}", value=name)
 
 
-class Maintained(Mapping[str, "DataFrame"]):
+class Maintained(Closing, Mapping[str, "DataFrame"]):
     """Made by `maintain`. A mapping from view to a DataFrame of its signed rows; `close` it.
 
     Attributes:
@@ -355,12 +356,6 @@ class Maintained(Mapping[str, "DataFrame"]):
         if self.query is not None and self.query.isActive:
             self.query.stop()
         self.maintainer.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _keying(

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from deltafix.closing import Closing
 from deltafix.errors import FactError
 from deltafix.facts.delta import Delta
 from deltafix.facts.logical import cell, logical_order
@@ -148,7 +149,7 @@ def _ordered(
     )
 
 
-class Subscription:
+class Subscription(Closing):
     """The deltas of one view, a transaction each: told to a callback, or kept for the iterator.
 
     Iterating gives the deltas that are waiting and ends where there are none. A context manager.
@@ -179,9 +180,3 @@ class Subscription:
     def __iter__(self) -> Iterator[ViewDelta]:
         while self._waiting:
             yield self._waiting.popleft()
-
-    def __enter__(self) -> Subscription:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

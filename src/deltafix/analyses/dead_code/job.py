@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Collection as Members
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Self
 
 from deltafix.analyses.dead_code import DEAD_CODE, UNUSED
 from deltafix.analyses.dead_code.findings import (
@@ -33,6 +32,7 @@ from deltafix.analyses.dead_code.why import Explainer
 from deltafix.analyses.facts import Fact, Fragment, Place
 from deltafix.analyses.job import Job, Work
 from deltafix.analyses.standing import Standing
+from deltafix.closing import Closing
 from deltafix.facts.schema import Row
 
 __all__ = ["DeadCode"]
@@ -43,7 +43,7 @@ _RENAMED = 3  # modules whose imports fit but for the first name
 _FEW = 5  # to one whose imports have the folder's name
 
 
-class DeadCode:
+class DeadCode(Closing):
     """A live dead-code view over fragments. Use in a with-statement, or `close` it.
 
     Args:
@@ -386,12 +386,6 @@ class DeadCode:
     def close(self) -> None:
         """Close the database. Closing twice is fine."""
         self._job.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _symbol_places(fragment: Fragment) -> tuple[Place, ...]:

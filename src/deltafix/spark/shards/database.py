@@ -15,12 +15,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, Self, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltafix import errors
+from deltafix.closing import Closing
 from deltafix.engine.bind import bound
 from deltafix.engine.outside import Users
 from deltafix.engine.state.marks import Marks
@@ -72,7 +73,7 @@ _WARMED = 8 << 20
 _LOG = logging.getLogger("deltafix.spark.shards")
 
 
-class ShardedDatabase:
+class ShardedDatabase(Closing):
     """A program's relations, kept by shards. One writer at a time; close it.
 
     Args:
@@ -557,12 +558,6 @@ class ShardedDatabase:
             self._end_warming()
             forget(str(self._folder))
             self._release()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     # --- an epoch ----------------------------------------------------------------------------
 
