@@ -14,12 +14,12 @@ from typing import TypeAlias
 from deltafix.changes.connective import holds_of_nothing, turns
 from deltafix.changes.formula import Connective
 from deltafix.errors import ReducerError
-from deltafix.reducers.reducer import WellFormed
+from deltafix.reducers.reducer import Additive
 
 Acc: TypeAlias = tuple[tuple[int, ...], bool]
 
 
-class Holds(WellFormed[int, Acc, int]):
+class Holds(Additive[int, Acc, int]):
     """1 while a connective holds of the parts that a key has, by number, and 0 while it does not.
 
     In rules, `1 = @@exactly_one i : { i = 0, a(x) ; i = 1, b(x) }` is `exactly_one(a(x), b(x))`
@@ -46,14 +46,6 @@ class Holds(WellFormed[int, Acc, int]):
         """No part, and it does not hold."""
         return ((0,) * len(self.connective.parameters), False)
 
-    def add(self, acc: Acc, value: int) -> Acc:
-        """With a part once more."""
-        return self._changed(acc, value, 1)
-
-    def remove(self, acc: Acc, value: int) -> Acc:
-        """With a part once less."""
-        return self._changed(acc, value, -1)
-
     def finish(self, acc: Acc) -> int:
         """1 while it holds, else 0."""
         return int(acc[1])
@@ -63,13 +55,14 @@ class Holds(WellFormed[int, Acc, int]):
         """How messages call it."""
         return self.connective.name
 
-    def _changed(self, acc: Acc, value: int, sign: int) -> Acc:
+    def shift(self, acc: Acc, value: int, count: int) -> Acc:
+        """With a part so many times more, or fewer."""
         counts, holds = acc
         if not 0 <= value < len(counts):
             parts = self.connective.parameters
             shown = ", ".join(f"{number} ({part})" for number, part in enumerate(parts))
             raise ReducerError(f"{self.name} has no part {value}; there are {shown}")
-        before, after = counts[value], counts[value] + sign
+        before, after = counts[value], counts[value] + count
         if bool(before) != bool(after):
             bits = sum(1 << number for number, count in enumerate(counts) if count)
             up, down = self._turns[bits, value]

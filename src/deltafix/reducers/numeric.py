@@ -24,7 +24,7 @@ from deltafix.changes.exact import (
 )
 from deltafix.errors import ReducerError
 from deltafix.reducers.ordered import placed
-from deltafix.reducers.reducer import Field, WellFormed, getter
+from deltafix.reducers.reducer import Additive, Field, WellFormed, getter
 
 if TYPE_CHECKING:
     from deltafix.reactive.columns import Segment
@@ -130,7 +130,7 @@ class Sum(_OfField, WellFormed[Any, Total, Any]):
         return totals, totals if whole else [total_value(total) for total in totals]
 
 
-class Mean(_OfField, WellFormed[Any, tuple[Total, int], Any]):
+class Mean(_OfField, Additive[Any, tuple[Total, int], Any]):
     """The mean of a field: (sum, count) as state, their quotient as result (6.3).
 
     The quotient is correctly rounded from the exact sum.
@@ -138,21 +138,9 @@ class Mean(_OfField, WellFormed[Any, tuple[Total, int], Any]):
 
     initial: tuple[Total, int] = (0, 0)
 
-    def add(self, acc: tuple[Total, int], value: Any) -> tuple[Total, int]:
+    def shift(self, acc: tuple[Total, int], value: Any, count: int) -> tuple[Total, int]:
         number = value if self._get is None else self._get(value)
-        return (extend(acc[0], number, 1), acc[1] + 1)
-
-    def remove(self, acc: tuple[Total, int], value: Any) -> tuple[Total, int]:
-        number = value if self._get is None else self._get(value)
-        return (extend(acc[0], number, -1), acc[1] - 1)
-
-    def apply(self, acc: tuple[Total, int], changes: Mapping[Any, int]) -> tuple[Total, int]:
-        total, size = acc
-        get = self._get
-        for value, count in changes.items():
-            total = extend(total, value if get is None else get(value), count)
-            size += count
-        return (total, size)
+        return (extend(acc[0], number, count), acc[1] + count)
 
     def same(self, left: tuple[Total, int], right: tuple[Total, int]) -> bool:
         return left[1] == right[1] and same_total(left[0], right[0])
@@ -172,7 +160,7 @@ class Mean(_OfField, WellFormed[Any, tuple[Total, int], Any]):
 _Moments = tuple[int, int, int, int]
 
 
-class Variance(_OfField, WellFormed[Any, _Moments, float | None]):
+class Variance(_OfField, Additive[Any, _Moments, float | None]):
     """The variance of a field, exactly from (count, Σx, Σx²) kept as whole units; see `exact`.
 
     `ddof=0` is the population's variance, 1 the sample's; `root=True` gives the standard
@@ -194,7 +182,7 @@ class Variance(_OfField, WellFormed[Any, _Moments, float | None]):
         self.root = root
         self.scale = scale
 
-    def _extend(self, acc: _Moments, value: Any, count: int) -> _Moments:
+    def shift(self, acc: _Moments, value: Any, count: int) -> _Moments:
         number = value if self._get is None else self._get(value)
         if isinstance(number, float):
             if not isfinite(number):
@@ -205,17 +193,6 @@ class Variance(_OfField, WellFormed[Any, _Moments, float | None]):
         else:
             raise TypeError(f"{number!r} ({type(number).__name__}) is not an int or float")
         return (acc[0] + count, acc[1] + whole * count, acc[2] + whole * whole * count, acc[3])
-
-    def add(self, acc: _Moments, value: Any) -> _Moments:
-        return self._extend(acc, value, 1)
-
-    def remove(self, acc: _Moments, value: Any) -> _Moments:
-        return self._extend(acc, value, -1)
-
-    def apply(self, acc: _Moments, changes: Mapping[Any, int]) -> _Moments:
-        for value, count in changes.items():
-            acc = self._extend(acc, value, count)
-        return acc
 
     def finish(self, acc: _Moments) -> float | None:
         count, first, second, odd = acc
@@ -230,7 +207,7 @@ class Variance(_OfField, WellFormed[Any, _Moments, float | None]):
         return sqrt(variance) if self.root else variance
 
 
-class Histogram(_OfField, WellFormed[Any, tuple[int, ...], tuple[int, ...]]):
+class Histogram(_OfField, Additive[Any, tuple[int, ...], tuple[int, ...]]):
     """How many values fall between ascending `edges`: a tuple of `len(edges) + 1` counts.
 
     Bin 0 lies below `edges[0]`, bin i holds `edges[i-1] <= x < edges[i]`, the last one the rest,
@@ -250,18 +227,7 @@ class Histogram(_OfField, WellFormed[Any, tuple[int, ...], tuple[int, ...]]):
     def initial(self) -> tuple[int, ...]:
         return (0,) * (len(self.edges) + 1)
 
-    def _shift(self, acc: tuple[int, ...], value: Any, count: int) -> tuple[int, ...]:
+    def shift(self, acc: tuple[int, ...], value: Any, count: int) -> tuple[int, ...]:
         number = placed(value if self._get is None else self._get(value))
         bin_ = bisect_right(self.edges, number)
         return (*acc[:bin_], acc[bin_] + count, *acc[bin_ + 1 :])
-
-    def add(self, acc: tuple[int, ...], value: Any) -> tuple[int, ...]:
-        return self._shift(acc, value, 1)
-
-    def remove(self, acc: tuple[int, ...], value: Any) -> tuple[int, ...]:
-        return self._shift(acc, value, -1)
-
-    def apply(self, acc: tuple[int, ...], changes: Mapping[Any, int]) -> tuple[int, ...]:
-        for value, count in changes.items():
-            acc = self._shift(acc, value, count)
-        return acc

@@ -141,6 +141,25 @@ class WellFormed(Reducer[V, A, R]):
         """The accumulator with one `value` fewer; never None."""
 
 
+class Additive(WellFormed[V, A, R]):
+    """A well-formed reducer that has a value several times, or takes it so often, at once."""
+
+    @abstractmethod
+    def shift(self, acc: A, value: V, count: int) -> A:
+        """The accumulator with `value` so many times more; fewer, if `count` is negative."""
+
+    def add(self, acc: A, value: V) -> A:
+        return self.shift(acc, value, 1)
+
+    def remove(self, acc: A, value: V) -> A:
+        return self.shift(acc, value, -1)
+
+    def apply(self, acc: A, changes: Mapping[V, int]) -> A:
+        for value, count in changes.items():
+            acc = self.shift(acc, value, count)
+        return acc
+
+
 class Mergeable(WellFormed[V, A, R]):
     """A well-formed reducer whose accumulators of two multisets give that of their sum.
 

@@ -7,35 +7,23 @@ files share; see the test. Counts of distinct values in bounded memory are in `s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from deltafix.reducers.bag import Bag
 from deltafix.reducers.numeric import _OfField
-from deltafix.reducers.reducer import WellFormed
+from deltafix.reducers.reducer import Additive
 
 __all__ = ["Distinct", "Union"]
 
 _NOTHING: Bag[Any] = Bag()
 
 
-class _Bagged(_OfField, WellFormed[Any, "Bag[Any]", Any]):
+class _Bagged(_OfField, Additive[Any, "Bag[Any]", Any]):
     initial: Bag[Any] = _NOTHING
 
-    def add(self, acc: Bag[Any], value: Any) -> Bag[Any]:
-        return acc.add(value if self._get is None else self._get(value))
-
-    def remove(self, acc: Bag[Any], value: Any) -> Bag[Any]:
-        return acc.discard(value if self._get is None else self._get(value))
-
-    def apply(self, acc: Bag[Any], changes: Mapping[Any, int]) -> Bag[Any]:
-        get = self._get
-        for sign in (-1, 1):
-            for value, count in changes.items():
-                if count * sign > 0:
-                    item = value if get is None else get(value)
-                    acc = acc.add(item, count) if sign > 0 else acc.discard(item, -count)
-        return acc
+    def shift(self, acc: Bag[Any], value: Any, count: int) -> Bag[Any]:
+        item = value if self._get is None else self._get(value)
+        return acc.add(item, count) if count > 0 else acc.discard(item, -count)
 
 
 class Union(_Bagged):

@@ -18,7 +18,7 @@ from decimal import Decimal
 from fractions import Fraction
 from hashlib import blake2b
 from math import ceil, inf, isfinite, log, log2, nan
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from deltafix.errors import ReducerError
 from deltafix.facts.values import canonical, float_order
 from deltafix.reducers.bag import Bag
 from deltafix.reducers.numeric import _label, _OfField
-from deltafix.reducers.reducer import Field, Mergeable
+from deltafix.reducers.reducer import Additive, Field, Mergeable
 
 __all__ = ["ApproxDistinct", "ApproxQuantile", "HeavyHitters"]
 
@@ -41,7 +41,7 @@ class _Registers(NamedTuple):
     harmonic: int
 
 
-class ApproxDistinct(_OfField, Mergeable[Any, _Registers, int]):
+class ApproxDistinct(_OfField, Additive[Any, _Registers, int], Mergeable[Any, _Registers, int]):
     """About how many different values a field takes, in memory that does not grow with them.
 
     HyperLogLog (Flajolet et al. 2007, with linear counting for few values) that can forget: where
@@ -73,7 +73,7 @@ class ApproxDistinct(_OfField, Mergeable[Any, _Registers, int]):
         rest = bits & ((1 << (64 - self.precision)) - 1)
         return (bits >> (64 - self.precision), 64 - self.precision - rest.bit_length() + 1)
 
-    def _shift(self, acc: _Registers, cell: tuple[int, int], count: int) -> _Registers:
+    def _counted(self, acc: _Registers, cell: tuple[int, int], count: int) -> _Registers:
         before = acc.counts.get(cell, 0)
         if before + count < 0:
             raise KeyError(cell)
@@ -90,15 +90,12 @@ class ApproxDistinct(_OfField, Mergeable[Any, _Registers, int]):
     def _share(self, ranks: int) -> int:
         return 1 << (self._top - max(ranks.bit_length() - 1, 0))
 
-    def add(self, acc: _Registers, value: Any) -> _Registers:
-        return self._shift(acc, self._cell(value), 1)
-
-    def remove(self, acc: _Registers, value: Any) -> _Registers:
-        return self._shift(acc, self._cell(value), -1)
+    def shift(self, acc: _Registers, value: Any, count: int) -> _Registers:
+        return self._counted(acc, self._cell(value), count)
 
     def merge(self, left: _Registers, right: _Registers) -> _Registers:
         for cell, count in right.counts.items():
-            left = self._shift(left, cell, count)
+            left = self._counted(left, cell, count)
         return left
 
     def finish(self, acc: _Registers) -> int:
@@ -186,7 +183,11 @@ _SPREAD = [
 ]
 
 
-class HeavyHitters(_OfField, Mergeable[Any, "Bag[tuple[int, int]]", tuple[tuple[Any, int], ...]]):
+_Hits: TypeAlias = "tuple[tuple[Any, int], ...]"
+_Cells: TypeAlias = "Bag[tuple[int, int]]"
+
+
+class HeavyHitters(_OfField, Additive[Any, _Cells, _Hits], Mergeable[Any, _Cells, _Hits]):
     """The values that make up at least `share` of all occurrences, with about how often they occur.
 
     Combinatorial group testing (Cormode, Muthukrishnan: What's hot and what's not, TODS 2005): a
@@ -212,7 +213,7 @@ class HeavyHitters(_OfField, Mergeable[Any, "Bag[tuple[int, int]]", tuple[tuple[
         self.depth = depth
         self._width = ceil(4 / share)
 
-    initial: Bag[tuple[int, int]] = _NOTHING
+    initial: _Cells = _NOTHING
 
     @property
     def name(self) -> str:
@@ -223,29 +224,21 @@ class HeavyHitters(_OfField, Mergeable[Any, "Bag[tuple[int, int]]", tuple[tuple[
         for row, (bits,) in enumerate(struct.iter_unpack("<I", digest)):
             yield row, bits % self._width
 
-    def _shift(self, acc: Bag[tuple[int, int]], value: Any, sign: int) -> Bag[tuple[int, int]]:
+    def shift(self, acc: _Cells, value: Any, count: int) -> _Cells:
         text = _text(value if self._get is None else self._get(value))
         # The lowest lane counts the values, the others how many of them have each bit.
         spread = 1 | int.from_bytes(b"".join(map(_SPREAD.__getitem__, text)), "little") << _LANE
         for cell in self._cells(text):
-            left = acc.get(cell, 0) + sign * spread
+            left = acc.get(cell, 0) + count * spread
             if left < 0:
                 raise KeyError(value)
             acc = acc.with_count(cell, left)
         return acc
 
-    def add(self, acc: Bag[tuple[int, int]], value: Any) -> Bag[tuple[int, int]]:
-        return self._shift(acc, value, 1)
-
-    def remove(self, acc: Bag[tuple[int, int]], value: Any) -> Bag[tuple[int, int]]:
-        return self._shift(acc, value, -1)
-
-    def merge(
-        self, left: Bag[tuple[int, int]], right: Bag[tuple[int, int]]
-    ) -> Bag[tuple[int, int]]:
+    def merge(self, left: _Cells, right: _Cells) -> _Cells:
         return _together(left, right)
 
-    def finish(self, acc: Bag[tuple[int, int]]) -> tuple[tuple[Any, int], ...]:
+    def finish(self, acc: _Cells) -> _Hits:
         enough = self.share * ((acc.total & _COUNT) // self.depth)  # every row counts all values
         texts = {_most(held) for held in acc.values() if held & _COUNT >= enough}
         hits: list[tuple[int, bytes, Any]] = []

@@ -24,6 +24,7 @@ from deltafix.reducers.algebra import AnyReducer, enriched
 from deltafix.reducers.extremes import KeptOrder
 from deltafix.reducers.numeric import Variance
 from deltafix.reducers.ordered import Ordered, Placed, placed
+from deltafix.reducers.reducer import Additive
 from deltafix.sql.arrays import packed
 
 __all__ = [
@@ -181,24 +182,18 @@ def variance(*, ddof: int, root: bool, scale: int) -> AnyReducer:
 _WORD: Final = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Bits:
+class Bits(Additive[int, tuple[int, ...], int]):
     """BIT_AND, BIT_OR and BIT_XOR: how many values have each bit, behind the number of values."""
 
-    op: str
-    initial: tuple[int, ...] = (0,) * (_WORD + 1)
+    initial = (0,) * (_WORD + 1)
 
-    def add(self, acc: tuple[int, ...], value: int, /) -> tuple[int, ...]:
-        """With one more value."""
-        return self._counted(acc, value, 1)
+    def __init__(self, op: str) -> None:
+        self.op = op
 
-    def remove(self, acc: tuple[int, ...], value: int, /) -> tuple[int, ...]:
-        """With one value fewer."""
-        return self._counted(acc, value, -1)
-
-    def _counted(self, acc: tuple[int, ...], value: int, sign: int) -> tuple[int, ...]:
-        bits = (n + sign * (value >> bit & 1) for bit, n in enumerate(acc[1:]))
-        return (acc[0] + sign, *bits)
+    def shift(self, acc: tuple[int, ...], value: int, count: int, /) -> tuple[int, ...]:
+        """With so many values more, or fewer."""
+        bits = (n + count * (value >> bit & 1) for bit, n in enumerate(acc[1:]))
+        return (acc[0] + count, *bits)
 
     def finish(self, acc: tuple[int, ...], /) -> int:
         """The result."""
@@ -224,38 +219,32 @@ class Factors(NamedTuple):
     power: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Product:
+class Product(Additive[float, Factors, float]):
     """PRODUCT: exact and rounded once; O(values of the group) a change.
 
     A number stands for itself times 10^-scale.
     """
 
-    scale: int
-    initial: Factors = Factors()  # noqa: RUF009  a tuple
+    initial = Factors()
 
-    def add(self, acc: Factors, value: float, /) -> Factors:
-        """With one more value."""
-        return self._with(acc, value, 1)
+    def __init__(self, scale: int) -> None:
+        self.scale = scale
 
-    def remove(self, acc: Factors, value: float, /) -> Factors:
-        """With one value fewer."""
-        return self._with(acc, value, -1)
-
-    @staticmethod
-    def _with(acc: Factors, value: float, sign: int) -> Factors:
+    def shift(self, acc: Factors, value: float, count: int, /) -> Factors:
+        """With so many values more, or fewer."""
         if value == 0:
-            return acc._replace(zeros=acc.zeros + sign)
+            return acc._replace(zeros=acc.zeros + count)
         if math.isnan(value):
-            return acc._replace(nans=acc.nans + sign)
+            return acc._replace(nans=acc.nans + count)
         if math.isinf(value):
-            negative = acc.negative + sign * (value < 0)
-            return acc._replace(infinite=acc.infinite + sign, negative=negative)
+            negative = acc.negative + count * (value < 0)
+            return acc._replace(infinite=acc.infinite + count, negative=negative)
         top, bottom = value.as_integer_ratio()  # the second one is a power of two
         twos = (top & -top).bit_length() - 1
         odd, power = top >> twos, twos - bottom.bit_length() + 1
-        whole = acc.odd * odd if sign > 0 else acc.odd // odd
-        return acc._replace(finite=acc.finite + sign, odd=whole, power=acc.power + sign * power)
+        factor = odd ** abs(count)
+        whole = acc.odd * factor if count > 0 else acc.odd // factor
+        return acc._replace(finite=acc.finite + count, odd=whole, power=acc.power + count * power)
 
     def finish(self, acc: Factors, /) -> float:
         """The result."""

@@ -14,13 +14,14 @@ from fractions import Fraction
 from typing import Any, Final, TypeAlias
 
 from deltafix.changes.exact import SHIFT, ratio, units
+from deltafix.reducers.reducer import Additive
 
 __all__ = ["Paired", "Shape"]
 
 _Sums: TypeAlias = tuple[int, ...]
 
 
-class Paired:
+class Paired(Additive[Any, _Sums, float]):
     """An aggregate of pairs, of y and x: an array of two floats as the engine has it.
 
     Its state is how many there are, how many with NaN or infinity, and Σy, Σx, Σyy, Σxx, Σxy.
@@ -32,22 +33,15 @@ class Paired:
         self.op = op
         self.read = read
 
-    def add(self, acc: _Sums, value: Any, /) -> _Sums:
-        """With one more pair."""
-        return self._with(acc, value, 1)
-
-    def remove(self, acc: _Sums, value: Any, /) -> _Sums:
-        """With one pair fewer."""
-        return self._with(acc, value, -1)
-
-    def _with(self, acc: _Sums, value: Any, sign: int) -> _Sums:
+    def shift(self, acc: _Sums, value: Any, count: int, /) -> _Sums:
+        """With so many pairs more, or fewer."""
         y, x = self.read(value)
         if not (math.isfinite(y) and math.isfinite(x)):
-            return (acc[0] + sign, acc[1] + sign, *acc[2:])
+            return (acc[0] + count, acc[1] + count, *acc[2:])
         y_units, x_units = units(y), units(x)
         parts = (y_units, x_units, y_units * y_units, x_units * x_units, y_units * x_units)
-        sums = (total + sign * part for total, part in zip(acc[2:], parts, strict=True))
-        return (acc[0] + sign, acc[1], *sums)
+        sums = (total + count * part for total, part in zip(acc[2:], parts, strict=True))
+        return (acc[0] + count, acc[1], *sums)
 
     def finish(self, acc: _Sums, /) -> float:
         """The result."""
@@ -91,7 +85,7 @@ _PAIRS: Final[dict[str, Callable[[int, int, int, int, int, int], float]]] = {
 }
 
 
-class Shape:
+class Shape(Additive[float, _Sums, float]):
     """SKEWNESS and KURTOSIS of floats: how many, how many odd ones, and Σ of powers up to four."""
 
     initial: _Sums = (0,) * 6
@@ -99,21 +93,13 @@ class Shape:
     def __init__(self, op: str) -> None:
         self.op = op
 
-    def add(self, acc: _Sums, value: float, /) -> _Sums:
-        """With one more value."""
-        return self._with(acc, value, 1)
-
-    def remove(self, acc: _Sums, value: float, /) -> _Sums:
-        """With one value fewer."""
-        return self._with(acc, value, -1)
-
-    @staticmethod
-    def _with(acc: _Sums, value: float, sign: int) -> _Sums:
+    def shift(self, acc: _Sums, value: float, count: int, /) -> _Sums:
+        """With so many values more, or fewer."""
         if not math.isfinite(value):
-            return (acc[0] + sign, acc[1] + sign, *acc[2:])
+            return (acc[0] + count, acc[1] + count, *acc[2:])
         scaled = units(value)
-        powers = (total + sign * scaled**power for power, total in enumerate(acc[2:], 1))
-        return (acc[0] + sign, acc[1], *powers)
+        powers = (total + count * scaled**power for power, total in enumerate(acc[2:], 1))
+        return (acc[0] + count, acc[1], *powers)
 
     def finish(self, acc: _Sums, /) -> float:
         """The result."""
