@@ -24,6 +24,7 @@ from deltafix.doing import tell
 from deltafix.errors import DbtError, DeltafixError
 
 if TYPE_CHECKING:
+    from deltafix.engine.follow import Mark
     from deltafix.sql.dbt import Project, Relation
 
 _BELOW: Final = " " * 9 + "not taken: "
@@ -107,10 +108,11 @@ class _Files:
         self._project = project
         self._facts = facts
         self._quiet = quiet
-        self._stamps: dict[str, tuple[int, int] | None] = {}
+        self._stamps: dict[str, Mark] = {}
 
     def load(self) -> int:
         """Read what is new or has changed; how many rows of tables came and went."""
+        from deltafix.engine.follow import mark_of  # noqa: PLC0415  quick --help
         from deltafix.sql.files import read_table  # noqa: PLC0415  pyarrow is slow
 
         db = self._project.connection
@@ -118,7 +120,7 @@ class _Files:
         tables = self._project.of("source", "seed", state="table")
         for number, table in enumerate(tables):
             path = self._path(table)
-            stamp = _stamp(path) if path is not None else None
+            stamp = mark_of(path) if path is not None else None
             if table.name in self._stamps and stamp == self._stamps[table.name]:
                 continue
             is_first = table.name not in self._stamps
@@ -176,14 +178,6 @@ class _Files:
             own = (folder / relation.file).resolve()
             candidates += [own] if own.is_relative_to(folder) else []
         return next((path for path in candidates if path.is_file()), None)
-
-
-def _stamp(path: Path) -> tuple[int, int] | None:
-    try:
-        about = path.stat()
-    except OSError:
-        return None
-    return about.st_mtime_ns, about.st_size
 
 
 def _count(project: Project, relation: Relation) -> int:

@@ -18,6 +18,7 @@ from typing import Protocol, TypeAlias
 
 from deltafix.changes.counted import reads_of
 from deltafix.facts.schema import Row
+from deltafix.rules.apart import plain_name
 from deltafix.rules.ast import And, Atom, Comparison, Formula, Not, Rule, conjunction
 from deltafix.rules.builder import Relation
 from deltafix.rules.show import show_formula
@@ -119,11 +120,6 @@ def variable(stem: str) -> Var:
     return Var(f"{stem}'{next(_fresh)}")
 
 
-def _plain(name: str) -> str:
-    """A variable's own name: what stands behind `'` only keeps two uses of a set apart."""
-    return name.split("'", 1)[0]
-
-
 def apart(terms: tuple[Term, ...], body: Formula) -> Alternative:
     """The same alternative with variables no other one has: a set may be used twice."""
     names: dict[str, Var] = {}
@@ -132,7 +128,7 @@ def apart(terms: tuple[Term, ...], body: Formula) -> Alternative:
         if not isinstance(term, Var):
             return term
         if term.name not in names:
-            names[term.name] = variable(_plain(term.name))
+            names[term.name] = variable(plain_name(term.name))
         return names[term.name]
 
     return tuple(map_term(term, leaf) for term in terms), map_formula(body, leaf)
@@ -205,7 +201,7 @@ def tidy(rule: Rule) -> Rule:
         if not isinstance(term, Var):
             return term
         if term.name not in names:
-            plain = _plain(term.name)
+            plain = plain_name(term.name)
             tries = (plain, *(f"{plain}{i}" for i in range(2, len(names) + 3)))
             names[term.name] = next(name for name in tries if name not in names.values())
         return Var(names[term.name], term.span)

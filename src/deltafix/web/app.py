@@ -16,6 +16,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from deltafix.errors import DeltafixError
+from deltafix.web.body import cut_off
 from deltafix.web.doors import door_routes
 from deltafix.web.guard import Guard
 from deltafix.web.page import Page, RulePage
@@ -59,14 +60,9 @@ def make_app(
     if writable:
         routes.append(Route("/api/edit", page.edit, methods=["POST"]))
     app = Starlette(
-        routes=routes, exception_handlers={DeltafixError: _refused, ClientDisconnect: _cut_off}
+        routes=routes, exception_handlers={DeltafixError: _refused, ClientDisconnect: cut_off}
     )
     return Guard(app, token, port, origins)
-
-
-def _cut_off(_: Request, __: Exception) -> Response:
-    """To a request that ended in its middle: nobody reads it, and the log need not have it."""
-    return Response(status_code=400)
 
 
 def _refused(_: Request, error: Exception) -> Response:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from starlette.responses import Response
+
 from deltafix.errors import LiveError
 
 if TYPE_CHECKING:
@@ -31,3 +33,8 @@ async def read_body(request: Request, limit: int, way_out: str) -> bytes | Refus
         if len(body) > limit:
             return Refusal(LiveError(f"a request has at most {limit:,} bytes; {way_out}"), 413)
     return bytes(body)
+
+
+def cut_off(_: Request, __: Exception) -> Response:
+    """To a request that ended in its middle: nobody reads it, and the log need not have it."""
+    return Response(status_code=400)

@@ -26,7 +26,7 @@ from deltafix.facts.values import shown
 from deltafix.pipeline.manifest import read_deltas
 from deltafix.pipeline.sources.http import HttpInput
 from deltafix.pipeline.targets.target import json_text
-from deltafix.web.body import Refusal, read_body
+from deltafix.web.body import Refusal, cut_off, read_body
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,7 +80,7 @@ class Inlet:
         ]
         self.app = Starlette(
             routes=routes,
-            exception_handlers={errors.DeltafixError: _refused, ClientDisconnect: _cut_off},
+            exception_handlers={errors.DeltafixError: _refused, ClientDisconnect: cut_off},
         )
 
     def look(self, on_stop: Callable[[errors.PipelineError], object]) -> None:
@@ -199,11 +199,6 @@ class Inlet:
             message = "Idempotency-Key is 1 to 200 printable characters of ASCII, without spaces"
             raise errors.LiveError(message, value=key[:200])
         return key or ""
-
-
-def _cut_off(_: Request, __: Exception) -> Response:
-    """To a request that ended in its middle: nobody reads it, and the log need not have it."""
-    return Response(status_code=400)
 
 
 def _refused(_: Request, error: Exception, status: int | None = None) -> Response:

@@ -28,13 +28,13 @@ from deltafix.pipeline.sources.reading import FileReader
 from deltafix.pipeline.sources.snapshot import Snapshot, Snapshots
 from deltafix.spark.net import WIDTH, Net, Piece
 from deltafix.spark.sources.frames import held_piece, held_slices, slices
-from deltafix.spark.sources.live import LiveSpark
+from deltafix.spark.sources.live import LiveSpark, OnSpark
 
 ROW_BYTES: Final = 64
 """A row is reckoned as so many bytes, where rows are not counted before they are read."""
 
 
-class SparkChangeFiles(ChangeFiles):
+class SparkChangeFiles(OnSpark, ChangeFiles):
     """Change files (`source = "files"`, `mode = "changes"`), read by executors."""
 
     def __init__(
@@ -106,10 +106,6 @@ class SparkChangeFiles(ChangeFiles):
 
         portion.settle = settle
 
-    def close(self) -> None:
-        """Stop the session, if it was started here."""
-        self._live.close()
-
 
 @dataclass(frozen=True, slots=True)
 class _Changes:
@@ -126,7 +122,7 @@ class _Changes:
         return Piece(position, signed, tag=digest_of(path))
 
 
-class SparkSnapshots(Snapshots):
+class SparkSnapshots(OnSpark, Snapshots):
     """Snapshots (`source = "snapshot"`), read by executors and diffed there."""
 
     def __init__(
@@ -148,10 +144,6 @@ class SparkSnapshots(Snapshots):
             portion, schema, items, decode, state, size=size, how="whole", then=lambda _: then()
         )
 
-    def close(self) -> None:
-        """Stop the session, if it was started here."""
-        self._live.close()
-
 
 @dataclass(frozen=True, slots=True)
 class _Whole:
@@ -165,7 +157,7 @@ class _Whole:
         return Piece(position, self.reader.read(item))
 
 
-class SparkByFile(ByFile):
+class SparkByFile(OnSpark, ByFile):
     """Rows by file (`source = "files"`, `mode = "rows"`), read by executors and diffed there."""
 
     def __init__(
@@ -202,10 +194,6 @@ class SparkByFile(ByFile):
             portion, schema, [*files, *held], decode, state, size=size, how="whole"
         )
         return portion
-
-    def close(self) -> None:
-        """Stop the session, if it was started here."""
-        self._live.close()
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from deltafix.pipeline.sources.single import FEED, Single
 from deltafix.pipeline.times import COUNTS
 from deltafix.spark.formats import quoted
 from deltafix.spark.net import Decode, Net, Piece, by_batch, by_item
-from deltafix.spark.sources.live import LiveSpark
+from deltafix.spark.sources.live import LiveSpark, OnSpark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -127,7 +127,7 @@ def held_piece(position: int, held: Signed) -> Piece:
     return Piece(position, held, read=0)
 
 
-class FrameSource(Single):
+class FrameSource(OnSpark, Single):
     """A source whose rows are those of DataFrames; subclasses add `poll`.
 
     Args:
@@ -169,10 +169,6 @@ class FrameSource(Single):
         how = diffed(self.policy)
         self._live.look(portion, self.schema, frames, state, origin, how=how, then=cut)
         return portion
-
-    def close(self) -> None:
-        """Stop the session, if it was started here."""
-        self._live.close()
 
     def _decoded(self, frame: DataFrame, origin: str, sign: str | int) -> tuple[DataFrame, Decode]:
         return decoded(

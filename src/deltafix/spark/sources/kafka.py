@@ -25,13 +25,13 @@ from deltafix.pipeline.signed import Signed
 from deltafix.pipeline.sources.topic import Ranges, TopicSource, decode_records
 from deltafix.spark.errors import spark_errors
 from deltafix.spark.net import WIDTH, Piece
-from deltafix.spark.sources.live import LiveSpark
+from deltafix.spark.sources.live import LiveSpark, OnSpark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-class KafkaTopic(TopicSource):
+class KafkaTopic(OnSpark, TopicSource):
     """A source of a Kafka topic (`source = "kafka"`).
 
     Args:
@@ -46,10 +46,6 @@ class KafkaTopic(TopicSource):
         self._topic = Topic(
             values["servers"], values["topic"], values["timeout"], values["options"]
         )
-
-    def close(self) -> None:
-        """Stop the session, if it was started here."""
-        self._live.close()
 
     def _take(
         self, portion: Portion, ranges: Ranges, partitions: Sequence[str], state: State

@@ -33,6 +33,16 @@ _TASK_BYTES: Final = 4 << 20
 _TASKS_PER_SLOT: Final = 3
 
 
+class OnSpark:
+    """Base of a source that Spark reads: its session ends with it."""
+
+    _live: LiveSpark
+
+    def close(self) -> None:
+        """Stop the session, if it was started here."""
+        self._live.close()
+
+
 class LiveSpark:
     """Holds a session from its first use to `close`, which stops it only if it was started here."""
 
