@@ -256,7 +256,7 @@ class Translator:
             first = self.member(parts)
             if self.ahead() != "-" or self.ahead(2) == "-]":
                 if first is not None:
-                    parts.append(re.escape(first))
+                    parts.append(self.ranged(first, first))
                 continue
             self.at += 1
             last = self.member([])
@@ -264,10 +264,14 @@ class Translator:
                 raise RegexError("a class of characters is no end of a range")
             if last < first:
                 raise RegexError(f"the range {first}-{last} ends before it begins")
-            parts.append(f"{re.escape(first)}-{re.escape(last)}")
+            parts.append(self.ranged(first, last))
         if not parts:
             return f"[{'' if negated else '^'}\\x00-\\x{{10ffff}}]"
         return f"[{'^' if negated else ''}{''.join(parts)}]"
+
+    def ranged(self, first: str, last: str) -> str:
+        """The characters from one to another of a bracket."""
+        return re.escape(first) if first == last else f"{re.escape(first)}-{re.escape(last)}"
 
     def member(self, classes: list[str]) -> str | None:
         """One character of a bracket; None for a class, which is added to `classes`."""

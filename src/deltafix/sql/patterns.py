@@ -185,23 +185,9 @@ class _Reader(Translator):
         return letter
 
     def bracket(self) -> str:
-        start = self.at
         if self.ahead() == "]" or self.ahead(2) == "^]":
             raise RegexError("`]` is the first in brackets; write \\]")
-        negated = self.accept("^")
-        parts: list[str] = []
-        while not self.accept("]"):
-            first = self.member(parts)
-            if self.ahead() != "-" or self.ahead(2) == "-]":
-                if first is not None:
-                    parts.append(self.ranged(first, first))
-                continue
-            self.at += 1
-            last = self.member([])
-            if first is None or last is None or last < first:
-                raise RegexError(f"`[{self.text[start : self.at]}`: no range")
-            parts.append(self.ranged(first, last))
-        return f"[{'^' if negated else ''}{''.join(parts)}]"
+        return super().bracket()
 
     def ranged(self, first: str, last: str) -> str:
         plain = f"{_quoted(first)}-{_quoted(last)}"
