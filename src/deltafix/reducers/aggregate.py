@@ -33,12 +33,8 @@ class Gathers(ABC):
     """Base of a reducer that takes many values in or out in less time than one after another."""
 
     @abstractmethod
-    def add_all(self, acc: Any, values: list[Any], /) -> Any:
-        """With these values, too."""
-
-    @abstractmethod
-    def remove_all(self, acc: Any, values: list[Any], /) -> Any:
-        """Without these values."""
+    def gather(self, acc: Any, values: list[Any], sign: int, /) -> Any:
+        """With these values, too (`sign` 1), or without them (-1)."""
 
 
 Changes: TypeAlias = tuple[list[Any], list[Any]]

@@ -53,15 +53,11 @@ class KeptOrder(WellFormed[Any, "Ordered[Any]", R], Gathers, Generic[R]):
         come: list[Any] = []
         for value, count in changes.items():
             (come if count > 0 else gone).extend((value,) * abs(count))
-        return self.add_all(self.remove_all(acc, gone), come)
+        return self.gather(self.gather(acc, gone, -1), come, 1)
 
-    def add_all(self, acc: Ordered[Any], values: list[Any]) -> Ordered[Any]:
+    def gather(self, acc: Ordered[Any], values: list[Any], sign: int, /) -> Ordered[Any]:
         read = self._sort_key
-        return acc.with_all(values if read is None else map(read, values))
-
-    def remove_all(self, acc: Ordered[Any], values: list[Any]) -> Ordered[Any]:
-        read = self._sort_key
-        return acc.without_all(values if read is None else map(read, values))
+        return acc.moved(values if read is None else map(read, values), sign)
 
     def fold_values(self, values: list[Any]) -> Ordered[Any]:
         read = self._sort_key

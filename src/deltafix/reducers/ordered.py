@@ -232,6 +232,10 @@ class Ordered(Generic[V]):
             raise KeyError(items[-1])
         return _ordered(type(self), _tree_of(rest), len(rest))
 
+    def moved(self, values: Iterable[V], sign: int) -> Ordered[V]:
+        """As `with_all` (`sign` 1) or `without_all` (-1)."""
+        return self.with_all(values) if sign > 0 else self.without_all(values)
+
     def replace(self, old: V, new: V) -> Ordered[V]:
         """As `discard(old).add(new)`, in one copy where it is small. KeyError without `old`."""
         tree = self._tree

@@ -204,15 +204,11 @@ class NearestRows(Gathers, Several):
             return acc._replace(asked=acc.asked.discard((self._by((at,)), at)))
         return acc._replace(rows=acc.rows.discard(self._row(value)))
 
-    def add_all(self, acc: _Sides, values: list[Any], /) -> _Sides:
-        """With these values, too."""
-        asked = acc.asked.with_all((self._by(row[:1]), row[0]) for row in values if row[1])
-        return _Sides(acc.rows.with_all(self._row(row) for row in values if not row[1]), asked)
-
-    def remove_all(self, acc: _Sides, values: list[Any], /) -> _Sides:
-        """Without these values."""
-        asked = acc.asked.without_all((self._by(row[:1]), row[0]) for row in values if row[1])
-        return _Sides(acc.rows.without_all(self._row(row) for row in values if not row[1]), asked)
+    def gather(self, acc: _Sides, values: list[Any], sign: int, /) -> _Sides:
+        """With these values, too, or without them."""
+        asked = acc.asked.moved(((self._by(row[:1]), row[0]) for row in values if row[1]), sign)
+        rows = acc.rows.moved((self._row(row) for row in values if not row[1]), sign)
+        return _Sides(rows, asked)
 
     def finish(self, acc: _Sides, /) -> list[Any]:
         """The nearest rows."""

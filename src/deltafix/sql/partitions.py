@@ -208,19 +208,12 @@ class Windowed(Gathers, Several):
             groups = groups.discard(key[:1])
         return Rows(kept, self._total(acc.total, [value], -1), groups)
 
-    def add_all(self, acc: Rows, values: list[Any], /) -> Rows:
-        """With these rows, too."""
+    def gather(self, acc: Rows, values: list[Any], sign: int, /) -> Rows:
+        """With these rows, too, or without them."""
         if self._function.by_group and len(values) * SMALL < len(acc.kept):
-            return reduce(self.add, values, acc)
-        kept = acc.kept.with_all(map(self._key, values))
-        return Rows(kept, self._total(acc.total, values, 1), self._groups(kept))
-
-    def remove_all(self, acc: Rows, values: list[Any], /) -> Rows:
-        """Without these rows."""
-        if self._function.by_group and len(values) * SMALL < len(acc.kept):
-            return reduce(self.remove, values, acc)
-        kept = acc.kept.without_all(map(self._key, values))
-        return Rows(kept, self._total(acc.total, values, -1), self._groups(kept))
+            return reduce(self.add if sign > 0 else self.remove, values, acc)
+        kept = acc.kept.moved(map(self._key, values), sign)
+        return Rows(kept, self._total(acc.total, values, sign), self._groups(kept))
 
     def finish(self, acc: Rows, /) -> list[Any]:
         """The rows of the partition, each with its value."""

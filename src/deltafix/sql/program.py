@@ -304,11 +304,8 @@ class _Gathers(_Reducer, Gathers):
         super().__init__(reducer, source, name)
         self._of = reducer
 
-    def add_all(self, acc: Any, values: list[Any], /) -> Any:
-        return self._of.add_all(acc, values)
-
-    def remove_all(self, acc: Any, values: list[Any], /) -> Any:
-        return self._of.remove_all(acc, values)
+    def gather(self, acc: Any, values: list[Any], sign: int, /) -> Any:
+        return self._of.gather(acc, values, sign)
 
 
 class _Several(_Gathers, Several):

@@ -331,22 +331,12 @@ class Mode(Gathers):
         sizes = sizes.discard((-count - 1, value))
         return values, sizes.add((-count, value)) if count else sizes
 
-    def add_all(self, acc: _Counts, values: list[Any], /) -> _Counts:
-        """With these values, too. O(all values) where these are many."""
+    def gather(self, acc: _Counts, values: list[Any], sign: int, /) -> _Counts:
+        """With these values, too, or without them. O(all values) where these are many."""
         if len(values) * SMALL < len(acc[0]):
-            return reduce(self.add, values, acc)
-        return self._counted(acc[0].with_all(values))
-
-    def remove_all(self, acc: _Counts, values: list[Any], /) -> _Counts:
-        """Without these values. As `add_all`."""
-        if len(values) * SMALL < len(acc[0]):
-            return reduce(self.remove, values, acc)
-        return self._counted(acc[0].without_all(values))
-
-    @staticmethod
-    def _counted(values: Ordered[Any]) -> _Counts:
-        counts = ((-sum(1 for _ in same), value) for value, same in groupby(values))
-        return values, Ordered(counts)
+            return reduce(self.add if sign > 0 else self.remove, values, acc)
+        after = acc[0].moved(values, sign)
+        return after, Ordered((-sum(1 for _ in same), value) for value, same in groupby(after))
 
     def finish(self, acc: _Counts, /) -> Any:
         """The result."""

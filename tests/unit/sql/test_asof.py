@@ -132,7 +132,7 @@ def test_the_nearest_rows_are_those_of_a_walk_and_their_changes_what_two_differ_
         while values:
             come = [values.pop() for _ in range(min(len(values), draw.choice((1, 1, 2, 9))))]
             gone = draw.sample(held, min(len(held), draw.randrange(2)))
-            after = reducer.add_all(acc, come)
+            after = reducer.gather(acc, come, 1)
             for one in gone:
                 after = reducer.remove(after, one)
             held = [one for one in held + come if one not in gone]
@@ -147,7 +147,7 @@ def test_a_row_costs_what_is_asked_for_up_to_the_next_one() -> None:
     number = Way(nullable=False, is_plain=True)
     reducer = NearestRows(number, [number], is_strict=False)
     asked = [(n, 1, 0) for n in range(20_000)]
-    acc = reducer.add_all(reducer.initial, [*asked, *((n, 0, n) for n in range(0, 20_000, 10))])
+    acc = reducer.gather(reducer.initial, [*asked, *((n, 0, n) for n in range(0, 20_000, 10))], 1)
     after = reducer.add(acc, (55, 0, -1))
     went, came = reducer.changes(acc, after, [(55, 0, -1)])
     assert [one for one in came if one not in went] == [(at, -1) for at in range(55, 60)]

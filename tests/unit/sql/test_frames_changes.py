@@ -77,7 +77,7 @@ def test_the_changes_of_a_window_are_those_that_two_walks_differ_by(
         spread = draw.choice((3, 40, 10_000))
         count = draw.choice((40, 200, 700))
         rows = [_row(draw, number, width, spread) for number in range(count)]
-        acc = reducer.add_all(reducer.initial, rows)
+        acc = reducer.gather(reducer.initial, rows, 1)
         for number in range(12):
             gone = draw.sample(rows, draw.choice((0, 1, 1, 2, 5)))
             new = [
@@ -89,7 +89,7 @@ def test_the_changes_of_a_window_are_those_that_two_walks_differ_by(
             if not (gone or new):
                 continue
             if draw.random() < 0.5:
-                after = reducer.remove_all(reducer.add_all(acc, new), gone)
+                after = reducer.gather(reducer.gather(acc, new, 1), gone, -1)
             else:
                 after = acc
                 for row in new:
@@ -101,7 +101,7 @@ def test_the_changes_of_a_window_are_those_that_two_walks_differ_by(
             assert (went - came, came - went) == (was - now, now - was), (function, new, gone)
             rows = [row for row in rows if row not in gone] + new
             acc = after
-            whole = reducer.add_all(reducer.initial, rows)
+            whole = reducer.gather(reducer.initial, rows, 1)
             assert ([*acc.kept], [*acc.groups]) == ([*whole.kept], [*whole.groups])
 
 
@@ -114,11 +114,11 @@ def test_the_changes_of_the_first_rows_are_those_that_two_lists_differ_by(seed: 
         way = Way(nullable=False, descending=draw.random() < 0.5)
         reducer = First(ranked([way, Way(nullable=False)]), offset, limit)
         rows = [(draw.choice(values), n) for n in range(draw.choice((0, 3, 30, 200)))]
-        acc = reducer.add_all(reducer.initial, rows)
+        acc = reducer.gather(reducer.initial, rows, 1)
         for number in range(12):
             gone = draw.sample(rows, min(len(rows), draw.randrange(3)))
             new = [(draw.choice(values), 200 + 3 * number + n) for n in range(draw.randrange(3))]
-            after = reducer.remove_all(reducer.add_all(acc, new), gone)
+            after = reducer.gather(reducer.gather(acc, new, 1), gone, -1)
             went, came = (set(map(repr, one)) for one in reducer.changes(acc, after, new + gone))
             was, now = (set(map(repr, reducer.finish(one))) for one in (acc, after))
             assert (went - came, came - went) == (was - now, now - was)
@@ -156,7 +156,7 @@ def test_a_change_near_the_end_of_a_large_partition_looks_at_few_rows(
 ) -> None:
     reducer = Windowed([NUMBER], [NUMBER], width, function)
     rows = [(n, *((n % 7,) for _ in range(width)), n) for n in range(20_000)]
-    acc = reducer.add_all(reducer.initial, rows)
+    acc = reducer.gather(reducer.initial, rows, 1)
     new = (at, *((3,) for _ in range(width)), 20_000)
     after = reducer.add(acc, new)
     looked: list[int] = []
@@ -175,7 +175,7 @@ def test_a_change_near_the_end_of_a_large_partition_looks_at_few_rows(
 
 def test_the_first_rows_change_by_few_however_many_they_are() -> None:
     reducer = First(ranked([Way(nullable=False)] * 2), 10, 10_000)
-    acc = reducer.add_all(reducer.initial, [(n, n) for n in range(20_000)])
+    acc = reducer.gather(reducer.initial, [(n, n) for n in range(20_000)], 1)
     after = reducer.add(acc, (50, -1))
     assert reducer.changes(acc, after, [(50, -1)]) == ([(10_009, 10_009)], [(50, -1)])
     assert reducer.changes(after, acc, [(50, -1)]) == ([(50, -1)], [(10_009, 10_009)])
@@ -185,11 +185,11 @@ def test_the_first_rows_change_by_few_however_many_they_are() -> None:
 def test_the_most_frequent_value_follows_each_change(seed: int) -> None:
     draw, mode = random.Random(seed), Mode()
     held = [draw.choice((*range(9), 0.5, nan)) for _ in range(300)]
-    acc = mode.add_all(mode.initial, held)
+    acc = mode.gather(mode.initial, held, 1)
     for _ in range(60):
         come = [draw.choice((*range(9), nan)) for _ in range(draw.choice((1, 2, 9)))]
         gone = draw.sample(held, draw.choice((1, 2, 9)))
-        acc = mode.remove_all(mode.add_all(acc, come), gone)
+        acc = mode.gather(mode.gather(acc, come, 1), gone, -1)
         held += come
         for one in gone:
             held.remove(one)
@@ -197,4 +197,4 @@ def test_the_most_frequent_value_follows_each_change(seed: int) -> None:
         most = [one for one, count in counts.items() if count == max(counts.values())]
         least = min(most, key=lambda one: (one != one, one))  # noqa: PLR0124  NaN is above all
         assert repr(mode.finish(acc)) == repr(least)
-        assert repr(mode.finish(mode.add_all(mode.initial, held))) == repr(least)
+        assert repr(mode.finish(mode.gather(mode.initial, held, 1))) == repr(least)

@@ -160,9 +160,8 @@ class Accumulators:
         """The accumulator with values more or fewer; None where one cannot be taken away."""
         reducer = self._reducer
         if len(values) > 1 and isinstance(reducer, Gathers):
-            many = reducer.add_all if sign > 0 else reducer.remove_all
             with suppress(Exception):  # below it is said of which value
-                return many(acc, values)
+                return reducer.gather(acc, values, sign)
         step = reducer.add if sign > 0 else reducer.remove
         value = None
         try:
