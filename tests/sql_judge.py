@@ -200,6 +200,25 @@ def changes_followed(tables: Iterable[str], query: str, edits: Iterable[str]) ->
     return changed
 
 
+def views_followed(table: str, queries: Sequence[str], edits: Iterable[str]) -> None:
+    """Many views of one table `t`, to the letter what DuckDB finds after each edit; its types."""
+    with deltafix.sql.connect() as db, duckdb.connect() as duck:
+        db.execute(table)
+        duck.execute(table)
+        for number, query in enumerate(queries):
+            db.execute(f"CREATE VIEW v{number} AS {query}")
+        for edit in edits:
+            db.execute(edit)
+            duck.execute(edit)
+            for number, query in enumerate(queries):
+                wanted = sorted(map(repr, duck.execute(query).fetchall()))
+                assert sorted(map(repr, db.execute(query).fetchall())) == wanted, query
+                found = db.execute(f"SELECT * FROM v{number}").fetchall()
+                assert sorted(map(repr, found)) == wanted, query
+        kinds = [one.type for one in db.execute("SELECT * FROM t").to_arrow().schema]
+        assert kinds == [one.type for one in duck.sql("FROM t").to_arrow_table().schema]
+
+
 def states_during(
     db: deltafix.sql.Connection, statement: str, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> list[Path]:

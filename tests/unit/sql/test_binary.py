@@ -13,6 +13,7 @@ import deltafix.sql
 from deltafix.errors import SourceError, SqlDataError, SqlProgrammingError, SqlRefusedError
 from deltafix.sql import binary
 from deltafix.sql.files import take_in, write_view
+from sql_judge import views_followed
 
 TABLE = "CREATE TABLE t (id INTEGER PRIMARY KEY, b BLOB, c BYTEA NOT NULL DEFAULT '\\x00', s TEXT)"
 EDITS = (
@@ -48,21 +49,8 @@ def db(warm_kernel: None) -> Iterator[deltafix.sql.Connection]:
         yield connection
 
 
-def test_views_of_bytes_are_duckdbs(db: deltafix.sql.Connection) -> None:
-    with duckdb.connect() as duck:
-        duck.execute(TABLE)
-        for number, query in enumerate(QUERIES):
-            db.execute(f"CREATE VIEW v{number} AS {query}")
-        for edit in EDITS:
-            db.execute(edit)
-            duck.execute(edit)
-            for number, query in enumerate(QUERIES):
-                wanted = sorted(map(repr, duck.execute(query).fetchall()))
-                assert sorted(map(repr, db.execute(query).fetchall())) == wanted, query
-                found = db.execute(f"SELECT * FROM v{number}").fetchall()
-                assert sorted(map(repr, found)) == wanted, query
-        kinds = [one.type for one in db.execute("SELECT * FROM t").to_arrow().schema]
-        assert kinds == [one.type for one in duck.sql("FROM t").to_arrow_table().schema]
+def test_views_of_bytes_are_duckdbs(warm_kernel: None) -> None:
+    views_followed(TABLE, QUERIES, EDITS)
 
 
 @pytest.mark.parametrize(
