@@ -244,15 +244,8 @@ class _Search:
 class _RuleSearch(_Search):
     """The search where rules are among the changes; trials are epochs of another database."""
 
-    def __init__(
-        self,
-        db: Database,
-        edited: Edited,
-        delta: Delta,
-        change: Edit,
-        max_trials: int,
-    ) -> None:
-        super().__init__(db, edited, delta, change, max_trials)
+    def __init__(self, db: Database, edited: Edited, *given: Any) -> None:
+        super().__init__(db, edited, *given)
         assert edited.before is not None, "a program before"  # noqa: S101
         self.old = Before(db, edited.before, self.inputs, self._before)
         self.changes = [*self.old.rules, *self.inputs]

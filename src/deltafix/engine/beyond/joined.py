@@ -206,14 +206,8 @@ class JoinedRows(KeyedRows):
             below = sum(rank < live.rank for rank in ranks)
             self.require(live.support.get(fact, 0) == below, f"support is not {below}", live)
 
-    def _put_up(self, fact: Fact) -> None:
-        self.epoch.note(fact)
-        fact.support = {proposal: proposal.total for proposal in self.proposed[self.key(fact.row)]}
-        fact.rank = self.epoch.rank()
-        self.epoch.work.taken += 1
-        self.facts.add(fact)
-        for start in self.ups:
-            start(fact.row, fact.rank)
+    def _supports(self, fact: Fact) -> Any:
+        return {proposal: proposal.total for proposal in self.proposed[self.key(fact.row)]}
 
     def _want(self, key: Row, value: Row) -> None:
         self.wanted[key] = value

@@ -171,10 +171,14 @@ class Rows:
         self.epoch.note(fact)
         fact.rank = self.epoch.rank()
         self.epoch.work.taken += 1
-        fact.support = fact.total
+        fact.support = self._supports(fact)
         self.facts.add(fact)
         for start in self.ups:
             start(fact.row, fact.rank)
+
+    def _supports(self, fact: Fact) -> Any:
+        """What holds a fact up that becomes live, after all the rest: each derivation it has."""
+        return fact.total
 
     def _take_down(self, fact: Fact) -> None:
         """Make a fact not live: what it derives is lost first, at the ranks it was counted at."""
