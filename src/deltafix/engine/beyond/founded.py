@@ -366,9 +366,9 @@ class _FoldedRows(_Turned):
 
     def settle_one(self, item: Row) -> None:
         """Show what the rows of a group fold to, in place of what was shown."""
-        came, went = self.waiting.pop(item)
-        self.kind.change(item, came, 1)
-        self.kind.change(item, went, -1)
+        for values, sign in zip(self.waiting.pop(item), (1, -1), strict=True):
+            if values:
+                self.kind.change(item, values, sign)
         wanted = {item + value for value in self.values(self.kind, item)}
         before = list(self.shown.get(item, ()))
         for fact in before:

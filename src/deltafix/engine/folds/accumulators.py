@@ -18,7 +18,6 @@ from deltafix.errors import FunctorError
 from deltafix.facts.values import BaseType, sorted_rows
 from deltafix.plan.clause import Fold
 from deltafix.reducers.aggregate import Changes, Gathers, Several, UserReducer
-from deltafix.reducers.algebra import enriched
 from deltafix.reducers.extremes import Max, Min
 from deltafix.reducers.numeric import Count, Mean, Sum
 from deltafix.rules.logical import bounded_sum
@@ -42,8 +41,20 @@ def reducer_of(fold: Fold, kind: BaseType, users: Mapping[str, UserReducer]) -> 
         return OWN[fold.op]
     most, scale, wrap = fold.most, fold.scale, function("+", kind)
     if most is not None:
-        return enriched(Sum(), lambda total: bounded_sum(total, most, scale))
-    return enriched(Sum(), lambda total: wrap(total, 0))
+        return _Sum(lambda total: bounded_sum(total, most, scale))
+    return _Sum(lambda total: wrap(total, 0))
+
+
+class _Sum(Sum):
+    """A sum of whole numbers that is read as its type has it."""
+
+    def __init__(self, read: Callable[[int], int]) -> None:
+        super().__init__()
+        self._read = read
+
+    def finish(self, acc: int) -> int:
+        """The sum."""
+        return self._read(acc)
 
 
 def finished(op: str, reducer: UserReducer, acc: Any) -> Any:
