@@ -79,7 +79,7 @@ def main(arguments: list[str] | None = None) -> int:
     while failures < given.failures:
         if cases >= given.cases if given.cases is not None else played >= given.transactions:
             break
-        case = case_of(seed)
+        case = case_of(seed, computed=seed % 4 > 1)
         scans.MANY = (1, many, 2, 3)[seed % 4]  # few rows are edited as many are
         partitions.SMALL = (64, 1)[seed % 2]  # small partitions as large ones are
         try:

@@ -99,15 +99,17 @@ def case_of(
     schemas: bool = True,
     correlated: bool = False,
     numbered: bool = False,
+    computed: bool = False,
 ) -> Case:
     """The case of a seed; with `chains` the joins of a view are three LEFT JOINs of tables.
 
     With `correlated` views are aggregates of subqueries that read the query around, with
-    `numbered` those rows of a query that a number leaves, under any names. Without `arrays` no
-    column is one; without `schemas` there are no foreign keys, and no table changes.
+    `numbered` those rows of a query that a number leaves, under any names. With `computed` most
+    joins, those of subqueries and recursions too, compare expressions. Without `arrays` no column
+    is one; without `schemas` there are no foreign keys, and no table changes.
     """
     maker = _Maker(Random(seed), chains, arrays, schemas)
-    maker.correlated, maker.numbers = correlated, numbered
+    maker.correlated, maker.numbers, maker.computes = correlated, numbered, computed
     return maker.case(views, transactions)
 
 
@@ -119,7 +121,7 @@ class _Maker:
         self.sources: list[Table] = []
         self.names = 0
         self.joins = _JOINS
-        self.correlated = self.numbers = False
+        self.correlated = self.numbers = self.computes = False
         self.hidden = ""
         """A column that the query just made may be sorted by, though it need not show it."""
         # without what SQLite has not, in most cases: views that read others would be lost with them
@@ -748,7 +750,10 @@ class _Maker:
         parts = []
         inside = {name.split(".")[1] for name, _ in columns}  # they hide what USING has merged
         pairs = [(a, b) for a, k in scope for b, j in columns if j == k and a not in inside]
-        if pairs and self.maybe(0.75):
+        around = tuple(c for c in scope if c[0] not in inside)
+        if around and self.computes and self.maybe(0.6):
+            parts.append(self.computed(around, columns))
+        elif pairs and self.maybe(0.75):
             one, two = self.random.choice(pairs)
             op = self.random.choice(("=", "=", "=", "<", "<>"))
             parts.append(f"{two} {op} {one}")
@@ -1163,7 +1168,11 @@ class _Maker:
     def on(self, scope: Columns, there: Columns, kind: str) -> str:
         pairs = [(a, b) for a, k in scope for b, j in there if j == k and "." in a]
         parts = []
-        if pairs and (self.maybe(0.9) or kind == "FULL"):
+        if self.computes and self.maybe(0.8):
+            parts.append(self.computed(scope, there))
+            if self.maybe(0.2):
+                parts.append(self.computed(scope, there))
+        elif pairs and (self.maybe(0.9) or kind == "FULL"):
             one, two = self.random.choice(pairs)
             parts.append(f"{one} = {two}")
         if not parts or (self.maybe(0.25) and kind != "FULL"):
@@ -1171,6 +1180,20 @@ class _Maker:
         elif kind in ("", "INNER") and self.tables and self.maybe(0.1):
             parts.append(self.exists((*scope, *there)))
         return " AND ".join(parts)
+
+    def computed(self, scope: Columns, there: Columns) -> str:
+        """That what is computed of columns of one side is a column of the other, or computed."""
+        left, right = ([c for c in side if c[1] not in NESTED] for side in (scope, there))
+        kind = self.random.choice([k for _, k in (*left, *right)] or [INT])
+
+        def of(side: Columns, depth: int) -> str:
+            made = [self.expression(side, kind, depth, inner=False) for _ in range(4)]
+            names = [name for name, _ in side]
+            return next((one for one in made if any(name in one for name in names)), made[0])
+
+        sides = [of(tuple(left), self.random.choice((0, 1, 2))), of(tuple(right), 1)]
+        self.random.shuffle(sides)
+        return " = ".join(sides)
 
     def where(self, scope: Columns) -> str:
         return f" WHERE {self.condition(scope, 2)}" if self.maybe(0.45) else ""
@@ -1602,10 +1625,13 @@ class _Maker:
             first = (
                 self.simple_condition(tuple((n, INT) for n in names)) if self.maybe(0.4) else "TRUE"
             )
+            step = f"{name}.y = g.{one}"
+            if self.computes and self.maybe(0.8):
+                step = self.computed(((f"{name}.y", INT),), ((f"g.{one}", INT),))
             query = (
                 f"WITH RECURSIVE {name}(x, y) AS (SELECT {one}, {two} FROM {table.name} WHERE "
                 f"{first} UNION SELECT {name}.x, g.{two} FROM {name} JOIN {table.name} AS g ON "
-                f"{name}.y = g.{one}{condition}) "
+                f"{step}{condition}) "
             )
             columns = (("x", INT), ("y", INT))
         kept, self.sources = self.sources, [*self.sources, Table(name, columns)]

@@ -2,13 +2,14 @@
 
 Questions about a body: which literals can run and what is bound then (`evaluable`), which variables
 nothing binds (`unbound`), which literals around a group bind what the group only tests (`binders`),
-and which test no more than some variables (`tests_of`). Invariant: answers depend on the literals
-alone; in which order they run is `plan.order`'s.
+which test no more than some variables (`tests_of`), and which variables are one value, where it
+stands and what computes it (`Equal`). Invariant: answers depend on the literals alone; in which
+order they run is `plan.order`'s.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 
 from deltafix.plan.clause import (
     Absent,
@@ -139,3 +140,52 @@ def _gives(literal: Literal, bound: set[Argument]) -> tuple[Argument, ...] | Non
         if literal.op == "=" and any(map(has, sides)):
             return sides
     return None
+
+
+class Equal:
+    """Which variables of a body are one value, as they are or in a record. Near linear.
+
+    A value goes by one of its variables, its `root`.
+
+    Attributes:
+        atoms: by value, the places of the positive atoms that have it.
+        makers: by value, the places of the calls that compute it.
+    """
+
+    def __init__(self, body: Sequence[Literal]) -> None:
+        self._body = body
+        self._above: dict[Slot, Slot] = {}
+        self.atoms: dict[Slot, set[int]] = {}
+        self.makers: dict[Slot, list[int]] = {}
+        for literal in body:
+            if is_construction(literal) or (isinstance(literal, Compare) and literal.op == "="):
+                for slot in (slots := slots_of(literal)):
+                    self._above[self.root(slot)] = self.root(slots[0])
+        for position, literal in enumerate(body):
+            if isinstance(literal, Match):
+                for slot in slots_of(literal):
+                    self.atoms.setdefault(self.root(slot), set()).add(position)
+            elif isinstance(literal, Apply) and not is_construction(literal):
+                self.makers.setdefault(self.root(literal.target), []).append(position)
+
+    def root(self, slot: Slot) -> Slot:
+        """The variable that a value goes by."""
+        while (above := self._above.setdefault(slot, slot)) != slot:
+            self._above[slot] = slot = self._above[above]
+        return slot
+
+    def behind(self, position: int) -> Iterator[Slot]:
+        """The values of atoms that what a call computes is computed of."""
+        seen, rest = set[Slot](), [position]
+        while rest:
+            for slot in {self.root(arg) for arg in slots_of(self._body[rest.pop()])[1:]} - seen:
+                seen.add(slot)
+                if slot in self.atoms:
+                    yield slot
+                else:
+                    rest += self.makers.get(slot, ())
+
+
+def is_construction(literal: Literal) -> bool:
+    """Whether it is between a value and its fields."""
+    return isinstance(literal, Apply) and literal.functor[0] in "[$"

@@ -21,7 +21,7 @@ A part of a body that shares nothing with the rest and has no variable of the he
 
 so that `o` has a derivation per row of `a`, not one per row of the product. A part is left where it
 is when it has at most one row, and when it reads its own recursion where that negates, joins or
-drops rows.
+drops rows. What only a computed value joins to the rest is set apart, too (`plan.computed`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,18 @@ from typing import NamedTuple
 from deltafix.diagnostics import Diagnostic, render_all
 from deltafix.errors import ProgramError
 from deltafix.plan.cache import Cache, numbered
-from deltafix.plan.clause import Absent, Clause, Fold, Literal, Match, Relation, Slot, slots_of
+from deltafix.plan.clause import (
+    Absent,
+    Clause,
+    Compare,
+    Fold,
+    Literal,
+    Match,
+    Relation,
+    Slot,
+    slots_of,
+)
+from deltafix.plan.computed import Strata, find_by_value
 from deltafix.plan.domains import ask_domains
 from deltafix.plan.flatten import Demand, Draft, Flattening
 from deltafix.plan.keep import keep
@@ -110,6 +121,7 @@ def normalize(checked: CheckedProgram, cache: Cache | None = None) -> Core:
     keep(checked, draft)
     separate(draft, cache)
     write_out_ranges(draft, program.word_size)
+    find_by_value(draft, _strata, cache)
     cache.hidden = draft.hidden
     return Core(
         tuple(draft.relations),
@@ -194,7 +206,7 @@ def separate(draft: Draft, cache: Cache) -> None:
     draft.clauses[:] = clauses
     if not any(tests_of):
         return
-    closed = _closed(draft)
+    closed = _strata(draft).closed
     names: dict[tuple[Literal, ...], str] = {}
     for number, (clause, parts) in enumerate(zip(clauses, tests_of, strict=True)):
         around = closed.get(clause.head, frozenset())
@@ -223,10 +235,28 @@ def _tested(clause: Clause, parts: Sequence[tuple[Literal, ...]], names: Sequenc
 
 
 def _read_once(clause: Clause) -> tuple[Clause, list[tuple[Literal, ...]]]:
-    """The clause with each literal once, and its tests."""
-    body = tuple(dict.fromkeys(clause.body))
+    """The clause with each literal once, without names that nobody reads, and its tests."""
+    body = _without_names(clause, tuple(dict.fromkeys(clause.body)))
     reduced = clause if len(body) == len(clause.body) else replace(clause, body=body)
     return reduced, _tests(reduced)
+
+
+def _without_names(clause: Clause, body: tuple[Literal, ...]) -> tuple[Literal, ...]:
+    """A body without equations that only give a name, which nothing else has.
+
+    SQL names each column that an outer join may lack, and shows a few.
+    """
+    used = Counter(slot for literal in body for slot in slots_of(literal))
+    used.update(arg for arg in clause.args if isinstance(arg, Slot))
+    kept: list[Literal] = []
+    for position in range(len(body) - 1, -1, -1):
+        literal = body[position]
+        is_name = isinstance(literal, Compare) and literal.op == "=" and position >= clause.asks
+        if is_name and any(used[slot] == 1 for slot in slots_of(literal)):
+            used.subtract(slots_of(literal))
+        else:
+            kept.append(literal)
+    return tuple(reversed(kept)) if any(isinstance(literal, Match) for literal in kept) else body
 
 
 def _tests(clause: Clause) -> list[tuple[Literal, ...]]:
@@ -274,8 +304,8 @@ def _read(literal: Literal) -> str:
     return literal.relation if isinstance(literal, Match | Absent) else ""
 
 
-def _closed(draft: Draft) -> dict[str, frozenset[str]]:
-    """By relation, its stratum, where that negates, joins or drops rows of its own."""
+def _strata(draft: Draft) -> Strata:
+    """The strata of the clauses. Linear in them."""
     needed: dict[str, dict[str, None]] = {relation.name: {} for relation in draft.relations}
     for clause in draft.clauses:
         for literal in clause.body:
@@ -292,4 +322,5 @@ def _closed(draft: Draft) -> dict[str, frozenset[str]]:
         }:
             special.add(clause.head)
     special.update(fold.relation for fold in draft.folds if fold.source in home[fold.relation])
-    return {name: home[marked] for marked in special for name in home[marked]}
+    closed = {name: home[marked] for marked in special for name in home[marked]}
+    return Strata(home, closed)

@@ -28,6 +28,7 @@ from typing import TypeAlias
 
 from deltafix.errors import InternalError
 from deltafix.plan.best import best_of
+from deltafix.plan.binding import Equal, is_construction
 from deltafix.plan.clause import (
     Absent,
     Apply,
@@ -355,7 +356,7 @@ class _Waiting:
         if stands is not False:
             makes = stands is not True or not isinstance(literal, Compare)
             heappush(self.ready[position in self.last], (makes, position))
-        elif _is_construction(literal):
+        elif is_construction(literal):
             heappush(self.unready, position)
 
     def next(self, *, is_last: bool = False) -> int | None:
@@ -419,43 +420,14 @@ def asked_last(body: Sequence[Literal]) -> frozenset[int]:
     ]
     if not partial:
         return frozenset()
-    home: dict[Slot, Slot] = {}
-
-    def root(slot: Slot) -> Slot:
-        while (above := home.setdefault(slot, slot)) != slot:
-            home[slot] = slot = home[above]
-        return slot
-
-    for literal in body:
-        if _is_construction(literal) or (isinstance(literal, Compare) and literal.op == "="):
-            for slot in (slots := slots_of(literal)):
-                home[root(slot)] = root(slots[0])
-    atoms: dict[Slot, set[int]] = {}
-    makers: dict[Slot, list[int]] = {}
-    for position, literal in enumerate(body):
-        if isinstance(literal, Match):
-            for slot in slots_of(literal):
-                atoms.setdefault(root(slot), set()).add(position)
-        elif isinstance(literal, Apply) and not _is_construction(literal):
-            makers.setdefault(root(literal.target), []).append(position)
-
-    def behind(position: int) -> Iterator[Slot]:
-        """The variables of atoms that a call's value is computed of."""
-        seen, rest = set[Slot](), [position]
-        while rest:
-            for slot in {root(arg) for arg in slots_of(body[rest.pop()])[1:]} - seen:
-                seen.add(slot)
-                if slot in atoms:
-                    yield slot
-                else:
-                    rest += makers.get(slot, ())
-
-    targets = {target for target in makers if target in atoms}
+    equal = Equal(body)
+    atoms = equal.atoms
     keys = [
         maker
-        for target in targets
-        for maker in makers[target]
-        if any(not atoms[target] <= atoms[slot] for slot in behind(maker))
+        for target, makers in equal.makers.items()
+        for maker in makers
+        if target in atoms
+        and any(not atoms[target] <= atoms[value] for value in equal.behind(maker))
     ]
     early = set[int]()
     while keys:
@@ -463,12 +435,12 @@ def asked_last(body: Sequence[Literal]) -> frozenset[int]:
         if position not in early:
             early.add(position)
             for slot in slots_of(body[position])[1:]:
-                keys += makers.get(root(slot), ())
+                keys += equal.makers.get(equal.root(slot), ())
     last = sorted({*partial} - early)
     for key in early.intersection(partial):
-        about = set[int]().union(*(atoms[slot] for slot in behind(key)))
+        about = set[int]().union(*(atoms[value] for value in equal.behind(key)))
         before = last[: bisect(last, key)]
-        early.update(n for n in before if all(atoms[slot] & about for slot in behind(n)))
+        early.update(n for n in before if all(atoms[value] & about for value in equal.behind(n)))
     return frozenset(last) - early
 
 
@@ -519,14 +491,9 @@ def turned(literal: Literal, others: Iterable[Literal], known: Set[Slot]) -> tup
     `others` are the literals that wait beside it: a value is made once all its fields are known,
     and each of those is read by a literal of its own.
     """
-    if not isinstance(literal, Apply) or not _is_construction(literal):
+    if not isinstance(literal, Apply) or not is_construction(literal):
         return ()
     return _constructed(literal, others, known) if literal.fields else _read(literal, known)
-
-
-def _is_construction(literal: Literal) -> bool:
-    """Whether it is between a value and its fields."""
-    return isinstance(literal, Apply) and literal.functor[0] in "[$"
 
 
 def _read(literal: Apply, known: Set[Slot]) -> tuple[Apply, ...]:

@@ -3,7 +3,7 @@
 One noun: an `Ordered` is a sorted sequence with repetitions that never changes; `add` and
 `discard` return another one that shares all but one path. Up to `_LEAF` values it is a single
 sorted tuple; above, a tree whose leaves are such tuples and whose branches keep, per child, its
-lowest value and its size.
+lowest value and its size, and a summary of all their values once it was asked for (`summary`).
 
 Invariant: values ascend along the leaves; no leaf below a branch is empty; sizes add up. Equal
 contents are equal, whatever the shape. NaN is above all other numbers, also inside tuples: there it
@@ -21,6 +21,7 @@ from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 from deltafix.facts.values import ABOVE, with_items
 
 V = TypeVar("V")
+_S = TypeVar("_S")
 _O = TypeVar("_O", bound="Ordered[Any]")
 
 # Copying 64 references takes about 0.15 µs: below that, levels cost more than they save.
@@ -37,9 +38,13 @@ class _Branch(NamedTuple):
     children: tuple[Any, ...]
     lows: tuple[Any, ...]
     sizes: tuple[int, ...]
+    summary: list[Any]
+    """That of all its values; empty before it was asked for."""
 
 
 _Tree: TypeAlias = "_Branch | tuple[Any, ...]"
+_Summarise: TypeAlias = Callable[[Iterable[Any]], _S]
+_Merge: TypeAlias = Callable[[Iterable[_S]], _S]
 
 
 def _size(tree: _Tree) -> int:
@@ -55,6 +60,7 @@ def _branch(children: tuple[Any, ...]) -> _Branch:
         children,
         tuple(_low(child) for child in children),
         tuple(_size(child) for child in children),
+        [],
     )
 
 
@@ -113,6 +119,27 @@ def _between(tree: _Tree, low: int, high: int) -> Iterator[Any]:
         if low < size:
             yield from _between(child, low, high)
         low, high = low - size, high - size
+
+
+def _summaries(
+    tree: _Tree, low: int, high: int, summarise: _Summarise[_S], merge: _Merge[_S]
+) -> list[_S]:
+    """Those of the parts that make up the values from one index to before another."""
+    if not isinstance(tree, _Branch):
+        return [summarise(tree[max(low, 0) : max(high, 0)])]
+    is_whole = low <= 0 and high >= sum(tree.sizes)
+    if is_whole and tree.summary:
+        return tree.summary
+    parts: list[_S] = []
+    start = 0
+    for child, size in zip(tree.children, tree.sizes, strict=True):
+        if low < start + size and start < high:
+            parts += _summaries(child, low - start, high - start, summarise, merge)
+        start += size
+    if is_whole:
+        tree.summary.append(merge(parts))
+        return tree.summary
+    return parts
 
 
 def _walk(tree: _Tree) -> Iterator[Any]:
@@ -263,6 +290,14 @@ class Ordered(Generic[V]):
         """The values from the place `low` to before `high`, ascending: those that there are."""
         return map(self._given, _between(self._tree, low, high))
 
+    def summary(self, low: int, high: int, summarise: _Summarise[_S], merge: _Merge[_S]) -> _S:
+        """The summary of the values from the index `low` to before `high`: of parts, merged.
+
+        O(log n) once it was asked for. Branches keep theirs, and multisets share branches: all that
+        were made of one another are asked with functions that do the same.
+        """
+        return merge(_summaries(self._tree, low, high, summarise, merge))
+
     def place(self, value: Any) -> int:
         """How many values are less than this one, which need not be among them."""
         return self._before(value, bisect_left)
@@ -349,7 +384,7 @@ def _check(tree: _Tree) -> None:
     if isinstance(tree, _Branch):
         if not all(_size(child) for child in tree.children):
             raise AssertionError("an empty child below a branch")
-        if _branch(tree.children) != tree or len(tree.children) > _FAN:
+        if _branch(tree.children)[:3] != tree[:3] or len(tree.children) > _FAN:
             raise AssertionError("lows or sizes differ from the children")
         for child in tree.children:
             _check(child)

@@ -16,10 +16,11 @@ from itertools import accumulate, islice
 from typing import Any, Literal, NamedTuple
 
 from deltafix.reducers.aggregate import UserReducer
+from deltafix.reducers.ordered import placed, restored
 from deltafix.sql.partitions import Bounds, Function, Partition
 from deltafix.sql.reducers import Way
 
-__all__ = ["Frame", "Key", "aggregated", "nth", "ranking", "shifted", "united"]
+__all__ = ["Frame", "Key", "aggregated", "extreme", "nth", "ranking", "shifted", "united"]
 
 # --- places --------------------------------------------------------------------------------------
 
@@ -42,21 +43,28 @@ def ranking(name: str, buckets: int = 1, most: int | None = None) -> Function:
         numbers = accumulate(starts, initial=rows.groups_before)
         return islice(numbers, rows.asked.start + 1, rows.asked.stop + 1)
 
+    def starts(count: int) -> list[int]:
+        """Where the buckets of so many rows begin, but for the first; the first are longer."""
+        size, more = divmod(count, buckets)
+        return [n * size + min(n, more) for n in range(1, min(buckets, count))]
+
     def ntile(rows: Partition) -> Iterator[int]:
-        size, more = divmod(len(rows), buckets)
-        for index in range(len(rows)):
-            beyond = index - more * (size + 1)
-            yield (index // (size + 1) if beyond < 0 else more + beyond // size) + 1
+        begins = starts(len(rows.whole))
+        return (bisect_right(begins, rows.before + index) + 1 for index in rows.asked)
 
     functions: dict[str, Function] = {
-        "row_number": Function(numbers, _themselves, (True, False), by_peers=False, most=most),
-        "rank": Function(ranks, _themselves, (True, False), most=most),
-        "dense_rank": Function(dense, _themselves, (True, False), by_group=True, most=most),
+        "row_number": Function(
+            numbers, _themselves, (True, False), by_peers=False, settles=True, most=most
+        ),
+        "rank": Function(ranks, _themselves, (True, False), settles=True, most=most),
+        "dense_rank": Function(
+            dense, _themselves, (True, False), by_group=True, settles=True, most=most
+        ),
         "percent_rank": Function(
             lambda rows: [first / max(len(rows) - 1, 1) for first, _ in rows.peers]
         ),
         "cume_dist": Function(lambda rows: [end / len(rows) for _, end in rows.peers]),
-        "ntile": Function(ntile, by_peers=False),
+        "ntile": Function(ntile, _themselves, by_peers=False, steps=starts),
     }
     return functions[name]
 
@@ -362,6 +370,55 @@ def aggregated(
         return Function(values)
     total = tally if any(frame.opens) else None
     return Function(values, frame.bounds, frame.opens, by_peers=frame.by_peers, total=total)
+
+
+def extreme(frame: Frame, reducer: UserReducer, *, last: bool) -> Function:
+    """MIN, or with `last` MAX, of the frame, which `reducer` computes; NULL where it has no value.
+
+    Where all rows on one side decide, the partition keeps their extreme (`Ordered.summary`), and a
+    change costs the rows whose values it changes: 3 ms in 25,000 where few have a new one, and
+    700 ms where all behind were walked.
+    """
+    is_open, is_open_after = frame.opens
+    if frame.exclude or is_open == is_open_after:
+        return aggregated(frame, reducer, least=1)
+    pick = max if last else min
+
+    def merge(extremes: Iterable[tuple[Any, ...]]) -> tuple[Any, ...]:
+        """The extreme of several; () of none."""
+        return pick(filter(None, extremes), default=())
+
+    def values(rows: Partition) -> Iterable[Any]:
+        argument = rows.split[0]
+
+        def summarise(part: Iterable[Any]) -> tuple[Any, ...]:
+            return merge(map(comparable, (row[argument] for _, _, row in part)))
+
+        size = len(rows)
+        args = [comparable(value) for (value,) in rows.args]
+        bounds = [*islice(frame.bounds(rows), rows.asked.start, rows.asked.stop)]
+        extremes: list[Any] = []
+        if is_open:
+            extreme, seen = rows.whole.summary(0, rows.before, summarise, merge), 0
+            for _, high in bounds:
+                extreme = merge((extreme, *args[seen:high]))
+                seen = max(seen, high)
+                extremes.append(extreme)
+        else:
+            after = rows.before + size
+            extreme, seen = rows.whole.summary(after, len(rows.whole), summarise, merge), size
+            for low, _ in reversed(bounds):
+                extreme = merge((extreme, *args[low:seen]))
+                seen = min(seen, low)
+                extremes.append(extreme)
+            extremes.reverse()
+        return [restored(extreme) if extreme else None for extreme in extremes]
+
+    def comparable(value: Any) -> tuple[Any, ...]:
+        """A value as it is ordered; () of NULL."""
+        return () if value is None else (placed(value[0]),)
+
+    return Function(values, frame.bounds, frame.opens, by_peers=frame.by_peers, settles=True)
 
 
 def united(

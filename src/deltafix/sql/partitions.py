@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from itertools import chain, groupby
+from itertools import chain, groupby, zip_longest
 from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -129,6 +129,9 @@ class Function:
         ends: how many of the first rows, and of the last, decide the values of all.
         by_peers: whether it matters which rows are peers.
         by_group: whether of all rows before only the number of their groups of peers decides.
+        settles: whether, seen from a change, all values behind a row are as they were where that of
+            the row is. Then a change costs the rows up to there, not all that `opens` speaks of.
+        steps: where values rise, of so many rows, if that alone decides.
         total: what rows are added up by, where rows beyond those at hand decide.
         most: how many of the first rows have a value that is asked for; with `by_peers` their peers
             have, too.
@@ -140,6 +143,8 @@ class Function:
     ends: tuple[int, int] = (0, 0)
     by_peers: bool = True
     by_group: bool = False
+    settles: bool = False
+    steps: Callable[[int], Sequence[int]] | None = None
     total: UserReducer | None = None
     most: int | None = None
 
@@ -327,15 +332,70 @@ class Windowed(Gathers, Several):
         if self._function.by_group:
             before, after = (acc.kept for acc in states)
             is_open = any(_has(before, key) is not _has(after, key) for key in keys)
+        spans = self._stepped(states)
+        settled: Any = None
         if is_open or is_open_after:
-            keys = [keys[0] if is_open else keys[-1]]
-        spans: list[tuple[Any, Any]] = []
+            near, far = (keys[0], keys[-1]) if is_open else (keys[-1], keys[0])
+            keys = [near]
+            if self._function.settles:
+                settled = self._settled(states, far, is_behind=is_open)
         for key in keys:
             ends = [end for acc in states for end in self._span(acc, key)]
             if ends:
                 low, high = min(ends), max(ends)
-                spans.append((None if is_open_after else low, None if is_open else high))
+                spans.append((settled if is_open_after else low, settled if is_open else high))
         return spans
+
+    def _stepped(self, states: tuple[Rows, Rows]) -> list[tuple[Any, Any]]:
+        """The first and the last key of the rows that each step has left, or come to."""
+        steps = self._function.steps
+        if steps is None:
+            return []
+        before, after = ([acc.kept[index] for index in steps(len(acc.kept))] for acc in states)
+        last, new_last = (acc.kept[-1] for acc in states)
+        moves = [
+            (old or last, new or new_last) for old, new in zip_longest(before, after) if old != new
+        ]
+        return [(min(move), max(move)) for move in moves]
+
+    def _settled(self, states: tuple[Rows, Rows], key: Any, *, is_behind: bool) -> Any:
+        """The key of the nearest row behind this one, or before, whose value is as it was.
+
+        Of those that see all that there is up to this key. None: all to the end have new values.
+        """
+        skip, near = 0, _NEAR
+        while True:
+            before, after = (
+                self._beyond(acc, key, skip, near, is_behind=is_behind) for acc in states
+            )
+            for (row, saw, old), (_, sees, new) in zip(before, after, strict=False):
+                if saw and sees and placed(old) == placed(new):
+                    return row
+            if min(len(before), len(after)) < near:
+                return None
+            skip, near = skip + near, near * 4
+
+    def _beyond(
+        self, acc: Rows, key: Any, skip: int, near: int, *, is_behind: bool
+    ) -> list[tuple[Any, bool, Any]]:
+        """Rows behind a key and its peers, or before: key, whether it sees all up there, value."""
+        by_peers, reach = self._function.by_peers, self._function.reach
+        assert reach is not None  # noqa: S101  all rows decide otherwise
+        size = self._size(acc)
+        if is_behind:
+            index = acc.kept.place((key[0], TOP) if by_peers else (*key, TOP))
+            begin, end = index + skip, min(index + skip + near, size)
+        else:
+            index = acc.kept.place(key[:1] if by_peers else key)
+            begin, end = max(index - skip - near, 0), min(index - skip, size)
+        if begin >= end:
+            return []
+        rows = self._around(acc, begin, end)
+        edge = index - rows.before
+        asked = slice(rows.asked.start, rows.asked.stop)
+        sees = [high >= edge if is_behind else low <= edge for low, high in reach(rows)]
+        values = [*zip(rows.rows[asked], sees[asked], self._function.values(rows), strict=True)]
+        return values if is_behind else values[::-1]
 
     def _span(self, acc: Rows, key: Any) -> tuple[Any, ...]:
         """The first and the last key of the rows that one may concern; none if there is none."""

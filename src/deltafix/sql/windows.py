@@ -251,7 +251,10 @@ class _Window:
         distinct = aggregate.by_value and aggregate.op not in ("min", "max")
         setting = f"{aggregate.setting}_{distinct:d}"
         name = f"{aggregate.op}_{setting}_{value.type.name}_{_written(frame)}"
-        function = frames.aggregated(frame, reducer, aggregate.least, distinct=distinct)
+        if aggregate.op in ("min", "max"):
+            function = frames.extreme(frame, reducer, last=aggregate.op == "max")
+        else:
+            function = frames.aggregated(frame, reducer, aggregate.least, distinct=distinct)
         return name, function, [(value, value.type)], result
 
     def _united(self, aggregate: AggregateCall, frame: frames.Frame, value: Operand) -> _Computed:

@@ -90,6 +90,17 @@ def test_ordered_grows_into_a_tree_and_back():
     assert list(ordered) == list(range(4990, 5000))
 
 
+def test_the_summary_of_any_part_of_an_ordered_is_that_of_its_values():
+    """Each version of it has the summaries of its own branches, and no other one's."""
+    ordered = Ordered(range(0, 6_000, 2))
+    held = [*ordered]
+    for place in (0, 1_500, 2_999):
+        for one in (ordered.discard(held[place]), ordered.add(held[place] + 1), ordered):
+            values = [*one]
+            for low, high in ((0, len(one)), (0, place), (place, place + 1), (7, 2_900), (9, 9)):
+                assert one.summary(low, high, sum, sum) == sum(values[low:high])
+
+
 def test_ordered_refuses_what_has_no_place_or_is_not_there():
     with pytest.raises(KeyError):
         Ordered([1, 2]).discard(3)

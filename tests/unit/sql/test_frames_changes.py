@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from deltafix.reducers.extremes import Max, Min
 from deltafix.reducers.numeric import Sum
 from deltafix.reducers.ordered import Ordered
 from deltafix.sql import frames, partitions
@@ -40,12 +41,14 @@ def _frames(draw: random.Random, way: Way) -> Frame:
 
 def _function(draw: random.Random, way: Way) -> tuple[Function, int]:
     """A function, and how many arguments it takes."""
-    kind = draw.choice(("rank", "shift", "nth", "sum", "sum", "united"))
+    kind = draw.choice(
+        ("rank", "rank", "shift", "nth", "sum", "sum", "extreme", "extreme", "united")
+    )
     if kind == "rank":
         name = draw.choice(
             ("row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile")
         )
-        return frames.ranking(name, 3, draw.choice((None, 1, 5, 90))), 0
+        return frames.ranking(name, draw.choice((1, 3, 50)), draw.choice((None, 1, 5, 90))), 0
     ignores = draw.random() < 0.3
     if kind == "shift":
         return frames.shifted(draw.choice((-70, -2, -1, 0, 1, 3)), ignores=ignores), 2
@@ -53,6 +56,9 @@ def _function(draw: random.Random, way: Way) -> tuple[Function, int]:
     if kind == "nth":
         return frames.nth(frame, draw.choice((-1, 1, 2, 65)), ignores=ignores), 1
     distinct = draw.random() < 0.3
+    if kind == "extreme":
+        last = draw.random() < 0.5
+        return frames.extreme(frame, Max() if last else Min(), last=last), 1
     if kind == "sum":
         return frames.aggregated(frame, Sum(), draw.choice((0, 1)), distinct=distinct), 1
     return frames.united(frame, str, None, distinct=distinct), 1
@@ -171,6 +177,67 @@ def test_a_change_near_the_end_of_a_large_partition_looks_at_few_rows(
         went, came = reducer.changes(acc, after, [new])
     assert bool(most) <= len(set(came) - set(went)) <= most
     assert sum(looked) < 400
+
+
+LAST = frames.extreme(Frame("RANGE", None, 0), Max(), last=True)
+FIRST = frames.extreme(Frame("ROWS", None, 2), Min(), last=False)
+AHEAD = frames.extreme(Frame("ROWS", 1, None), Max(), last=True)
+
+
+@pytest.mark.parametrize("count", [2_000, 20_000])
+@pytest.mark.parametrize(
+    ("function", "gone", "new", "most"),
+    [
+        (LAST, (1_000, (6,), 1_000), (1_000, (0,), 1_000), 0),
+        (LAST, (1_000, (6,), 1_000), (1_000, (9,), 1_000), 0),  # another was as high before
+        (LAST, (3, (9,), 3), (3, (0,), 3), 3),  # up to the first that is higher again
+        (FIRST, (1_000, (6,), 1_000), (1_000, (0,), 1_000), 0),
+        (AHEAD, (1_000, (6,), 1_000), (1_000, (0,), 1_000), 0),
+        (frames.ranking("row_number"), (1_000, 1_000), (1_004.5, 1_000), 5),
+        (frames.ranking("rank"), (1_000, 1_000), (995, 1_000), 6),
+        (frames.ranking("dense_rank"), (1_000, 1_000), (1_004.5, 1_000), 5),
+        (frames.ranking("ntile", 4), (1, 1), (10**6, 1), 4),
+    ],
+)
+def test_a_change_looks_at_the_rows_that_have_a_new_value_and_few_more(
+    function: Function, gone: tuple[Any, ...], new: tuple[Any, ...], most: int, count: int
+) -> None:
+    width = len(gone) - 2
+    reducer = Windowed([NUMBER], [NUMBER], width, function)
+    rows = [(n, *((10 if n == 5 else n % 7,) for _ in range(width)), n) for n in range(count)]
+    rows[gone[-1]] = gone
+    acc = reducer.gather(reducer.initial, rows, 1)
+    after = reducer.add(reducer.remove(acc, gone), new)
+    looked: list[int] = []
+    between = Ordered.between
+
+    def counted(kept: Any, low: int, high: int) -> Any:
+        looked.append(high - low)
+        return between(kept, low, high)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Ordered, "between", counted)
+        went, came = reducer.changes(acc, after, [gone, new])
+    assert len(set(came) - set(went)) <= most
+    assert bool(most) == bool(set(came) ^ set(went))
+    assert sum(looked) < 400
+    assert set(reducer.finish(after)) - set(reducer.finish(acc)) == set(came) - set(went)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_an_extreme_of_a_frame_is_what_its_rows_add_up_to(seed: int) -> None:
+    draw, last = random.Random(seed), seed % 2 == 0
+    way = draw.choice(WAYS)
+    frame = _frames(draw, way)
+    extreme = Max() if last else Min()
+    functions = (
+        frames.extreme(frame, extreme, last=last), frames.aggregated(frame, extreme, 1)
+    )  # fmt: skip
+    rows = [_row(draw, number, 1, 30) for number in range(90)]
+    rows[3] = (*rows[3][:1], (nan,), rows[3][-1])
+    shown = [Windowed([way], [NUMBER], 1, one) for one in functions]
+    found, wanted = (map(repr, one.finish(one.gather(one.initial, rows, 1))) for one in shown)
+    assert [*found] == [*wanted]
 
 
 def test_the_first_rows_change_by_few_however_many_they_are() -> None:
