@@ -27,7 +27,7 @@ from deltafix.facts.schema import (
 )
 from deltafix.facts.values import Value, show_value
 from deltafix.rules.ast import BASES, Atom, Dominates, Rule
-from deltafix.rules.infer import EXAMPLES
+from deltafix.rules.kinds import EXAMPLES
 from deltafix.rules.terms import Term, Var, Wildcard, constant
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ Invariant: a variable has one kind in the whole rule. What stays open (a `1` com
 is a number, as in Soufflé; a record or `nil` of no known type is an error. Records leave here with
 their type in the functor's name, `[Pair]`.
 
-Of logical types (`rules.logical`) a functor may take several lists of types: which one is settled
-when the kinds that are left for its arguments and its result leave one. Constants of theirs leave
-here as the engine has them, and calls under the name that says their types.
+Sets, their merging, and which of several signatures a functor of logical types has, are
+`rules.kinds`. Constants of logical types leave here as the engine has them, and calls under the
+name that says their types.
 
 A record `[x, y]` does not say its type: it is settled when the places it stands in leave one record
 type of its width; only then are its fields looked at, outer records before inner ones.
@@ -16,95 +16,20 @@ type of its width; only then are its fields looked at, outer records before inne
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
 
 from deltafix.diagnostics import Diagnostic, Span, did_you_mean, suggest
-from deltafix.facts.logical_types import (
-    NAMES,
-    NARROW_DIGITS,
-    LogicalType,
-    constant_of,
-    logical_type,
-)
+from deltafix.facts.logical_types import NAMES, LogicalType, constant_of
 from deltafix.facts.values import RANGES, BaseType
 from deltafix.rules.apart import plain_name
 from deltafix.rules.ast import BASES, Atom, Comparison, Formula, Not, Program, Rule
 from deltafix.rules.functors import CONSTRAINTS, SIGNATURES
+from deltafix.rules.kinds import CLASSES, Node, Nodes, OpenCalls, summed
 from deltafix.rules.logical import OPERATORS, base_name, call_name, called, holds, signatures
 from deltafix.rules.schemas import Schemas
 from deltafix.rules.terms import Aggregate, Call, Const, Term, Var, Wildcard
 from deltafix.rules.walk import Leaf, body_of, map_rule, subterms, terms_of
-
-CLASSES: Final[dict[str, frozenset[str]]] = {
-    "numeric": frozenset(("number", "unsigned", "float")),
-    "integral": frozenset(("number", "unsigned")),
-    "addable": frozenset(BASES),
-    "same": frozenset(BASES),
-    "any": frozenset(BASES),
-    **{base: frozenset((base,)) for base in BASES},
-}
-
-EXAMPLES: Final = {"number": "3", "unsigned": "3u", "float": "3.0", "symbol": '"abc"'}
-
-
-class Node:
-    """A set of possible types, why it is no larger, and the node it was merged into."""
-
-    __slots__ = ("allowed", "parent", "reason", "what")
-
-    def __init__(self, what: str, allowed: frozenset[str], reason: str) -> None:
-        self.what, self.allowed, self.reason = what, allowed, reason
-        self.parent: Node | None = None
-
-    def root(self) -> Node:
-        """The node this one was merged into, itself if into none."""
-        node = self
-        while node.parent is not None:
-            node = node.parent
-        return node
-
-
-def any_of(types: frozenset[str]) -> str:
-    """Types as an error names them."""
-    return " or ".join((*(b for b in BASES if b in types), *sorted(types.difference(BASES))))
-
-
-def advice(program: Program, left: Node, right: Node) -> str:
-    """What would be valid: another constant, or a conversion."""
-    left_kinds, right_kinds = left.root().allowed, right.root().allowed
-    logical = [
-        kind for kind in map(program.logical, sorted(left_kinds | right_kinds)) if kind is not None
-    ]
-    if logical:
-        likes = (
-            kind.written(f"[{kind.spelled}] or nil" if kind.nullable else kind.spelled)
-            for kind in logical
-        )
-        return "; ".join(likes) + "; `as` casts"
-    if (left_kinds | right_kinds).difference(BASES):
-        return "values of a constructed type fit that type only"
-    for constant, other in ((left, right), (right, left)):
-        if constant.root().reason.startswith("constant "):
-            base = next(base for base in BASES if base in other.root().allowed)
-            return f"a {base} is written like {EXAMPLES[base]}"
-    return "convert one side with to_number, to_unsigned, to_float or to_string"
-
-
-def _summed(target: Node, op: str) -> str:
-    """What to add up in place of decimals of more digits than a sum has."""
-    kinds = [logical_type(one) for one in target.root().allowed]
-    if op not in ("sum", "mean") or not any(kind is not None and kind.is_decimal for kind in kinds):
-        return ""
-    (kind,) = kinds if len(kinds) == 1 else (None,)
-    if op == "mean" or kind is None:
-        return f"`{op} to_float(x) : ..` takes decimals"
-    room = f"decimal({NARROW_DIGITS}, {min(kind.scale, NARROW_DIGITS)})"
-    return (
-        f"a sum of decimals has {NARROW_DIGITS} digits at most: `sum as(x, {room}) : ..`, or "
-        "`sum to_float(x) : ..`, which is near"
-    )
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
@@ -124,34 +49,13 @@ class Typed:
     around: object = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class _Open:
-    """A call that takes and gives one of several lists of kinds, the result's last."""
-
-    term: Call
-    kinds: Sequence[tuple[str, ...]]
-    nodes: tuple[Node, ...]
-
-
-_WAYS: Final = {
-    "+": "days are added to a date, microseconds to a moment, decimals to ones of their type",
-    "-": "days are taken from a date, microseconds from a moment, decimals from ones of their type",
-    "*": "a decimal is multiplied by a number",
-    "as": "cast it to a number, or by way of a text: `as(to_string(x), type)`",
-}
-"""What would be valid for a functor of logical types."""
-
-
-class _Inference:
+class _Inference(Nodes):
     def __init__(
         self, program: Program, schemas: Schemas, span: Span | None, cast_to: frozenset[str]
     ) -> None:
-        self.program = program
-        self.schemas = schemas
-        self.span = span
         self.logical = schemas.logical | cast_to
-        self.any = CLASSES["any"].union(schemas.constructed, self.logical)
-        self.diagnostics: list[Diagnostic] = []
+        super().__init__(program, span, CLASSES["any"].union(schemas.constructed, self.logical))
+        self.schemas = schemas
         constructed = schemas.constructed
         self.records = frozenset(name for name, shape in constructed.items() if "" in shape)
         self.waiting: list[tuple[Call, Node]] = []
@@ -160,54 +64,9 @@ class _Inference:
         self.constants: dict[str, Const] = {}
         self.casts: list[tuple[Node, str]] = []
         self.sums: dict[int, Node] = {}
-        self.open: list[_Open] = []
-        self.calls: dict[int, tuple[Node, ...]] = {}
+        self.calls = OpenCalls(self)
         self.totals: dict[int, Node] = {}
         self.folded: dict[int, Const] = {}
-
-    def chosen(self, node: Node) -> str:
-        """The kind of a node: a number if that is open, nothing if it could be any record."""
-        allowed = node.root().allowed
-        base = next((base for base in BASES if base in allowed), "")
-        return base or (next(iter(allowed)) if len(allowed) == 1 else "")
-
-    def base(self, node: Node) -> BaseType:
-        """The base type of a node: the one that all its types have, where several are left."""
-        kind = self.chosen(node)
-        if kind:
-            return self.program.base_type(kind)
-        bases = set(map(self.program.base_type, node.root().allowed))
-        return bases.pop() if len(bases) == 1 else "number"
-
-    def report(self, code: str, message: str, span: Span | None, hint: str | None = None) -> None:
-        """Note what is wrong; without a place of its own, at the rule."""
-        self.diagnostics.append(Diagnostic(code, message, span or self.span, hint))
-
-    def unify(self, left: Node, right: Node, span: Span | None, way_out: str = "") -> Node:
-        """Merge two nodes (DF120 if nothing fits both, with a way out); the merged node."""
-        kept, merged = left.root(), right.root()
-        if kept is merged:
-            return kept
-        common = kept.allowed & merged.allowed
-        if not common:
-            what = left.what if left.what.isidentifier() or not right.what else right.what
-            self.diagnostics.append(
-                Diagnostic(
-                    "DF120",
-                    f"`{what}` cannot be both {any_of(kept.allowed)} ({kept.reason}) "
-                    f"and {any_of(merged.allowed)} ({merged.reason})",
-                    span or self.span,
-                    way_out or advice(self.program, left, right),
-                )
-            )
-            # From here on this value fits anything: one slip, one error.
-            merged.parent = kept
-            kept.allowed = self.any
-            return kept
-        reason = kept.reason if len(kept.allowed) <= len(merged.allowed) else merged.reason
-        merged.parent = kept
-        kept.allowed, kept.reason = common, reason
-        return kept
 
     def _is_added(self, kind: str) -> bool:
         """Whether the engine adds values of a logical type up: decimals that it has as numbers."""
@@ -277,7 +136,7 @@ class _Inference:
 
     def settle(self) -> None:
         """Give every record its type; the fields of one may settle others and add inner ones."""
-        self.settle_calls()
+        self.calls.settle()
         while self.waiting:
             ready = (i for i, (_, node) in enumerate(self.waiting) if len(self.fits(node)) == 1)
             term, node = self.waiting.pop(next(ready, 0))
@@ -289,47 +148,8 @@ class _Inference:
             elif "number" not in node.root().allowed:
                 hint = f"it fits {' and '.join(sorted(fits))}: bind it by a column or field"
                 self.report("DF150", "the type of this record is not known", term.span, hint)
-            self.settle_calls()
-        self.settle_calls(last=True)
-
-    def settle_calls(self, *, last: bool = False) -> None:
-        """Narrow the arguments and results of calls to the lists of types that are left for them.
-
-        The `last` time those of which several are left are of the first.
-        """
-        before = -1
-        while before != len(self.open):
-            before = len(self.open)
-            for call in [*self.open]:
-                left = [
-                    kinds
-                    for kinds in call.kinds
-                    if all(k in n.root().allowed for k, n in zip(kinds, call.nodes, strict=True))
-                ]
-                if len(left) == 1 or (last and left):
-                    self.open.remove(call)
-                    self._chosen_kinds(call, left[0])
-                    before = -1
-                elif not left:
-                    self.open.remove(call)
-                    self._no_kinds(call)
-
-    def _chosen_kinds(self, call: _Open, kinds: tuple[str, ...]) -> None:
-        for kind, node in zip(kinds, call.nodes, strict=True):
-            self.unify(
-                node, Node("", frozenset((kind,)), f"what `{call.term.functor}` takes"), None
-            )
-
-    def _no_kinds(self, call: _Open) -> None:
-        *given, result = (any_of(node.root().allowed) for node in call.nodes)
-        functor = call.term.functor
-        if functor == "as":
-            message = f"no {given[0]} is cast to {result}"
-        else:
-            message = f"`{functor}` takes no {' and '.join(given)}"
-        self.report("DF120", message, call.term.span, _WAYS.get(functor))
-        for node in call.nodes:
-            node.root().allowed = self.any
+            self.calls.settle()
+        self.calls.settle(last=True)
 
     def fits(self, node: Node) -> frozenset[str]:
         """The record types that a node may still be."""
@@ -436,7 +256,7 @@ class _Inference:
                 self.totals[id(term)] = target
             if not isinstance(term.target, Wildcard):
                 node = Node("", wanted, f"what `{term.op}` takes")
-                target = self.unify(target, node, term.target.span, _summed(target, term.op))
+                target = self.unify(target, node, term.target.span, summed(target, term.op))
             if term.op == "mean":
                 return Node(term.op, CLASSES["float"], "the result of `mean`")
             return target
@@ -494,18 +314,11 @@ class _Inference:
             for base in sorted(result.allowed & frozenset(BASES), key=BASES.index)
             for operand in (BASES if given.argument(0) == "any" else (base,))
         ]
-        self._open(term, [*plain, *signatures(term.functor, self.logical)], term.args, result)
+        kinds = [*plain, *signatures(term.functor, self.logical)]
+        self.calls.add(term, kinds, [*map(self.term, term.args)], result)
         if term.functor == "+":
             self.sums[id(term)] = result
         return result
-
-    def _open(
-        self, term: Call, kinds: Sequence[tuple[str, ...]], args: tuple[Term, ...], result: Node
-    ) -> None:
-        nodes = (*map(self.term, args), result)
-        result.allowed = frozenset(signature[-1] for signature in kinds)
-        self.calls[id(term)] = nodes
-        self.open.append(_Open(term, kinds, nodes))
 
     def named(self, term: Call | Aggregate) -> Term:
         """The call as its types have it: `+` of symbols is `cat`, a record names its type."""
@@ -517,7 +330,7 @@ class _Inference:
         constant = self.folded.get(id(term))
         if constant is not None:
             return constant
-        kinds = tuple(map(self.chosen, self.calls.get(id(term), ())))
+        kinds = self.calls.kinds(term)
         if any(map(self.program.logical, kinds)):
             args = term.args[: len(kinds) - 1]
             return replace(term, functor=call_name(term.functor, kinds), args=args)
@@ -550,12 +363,8 @@ class _Inference:
             numeric = CLASSES["numeric"] if base in CLASSES["numeric"] else {base} & {*BASES}
             kinds = [(source, base) for source in BASES if source in numeric]
             own = signatures("as", self.logical | {base} - {*BASES})
-            self._open(
-                term,
-                [*kinds, *(signature for signature in own if signature[1] == base)],
-                (inner,),
-                result,
-            )
+            own = (signature for signature in own if signature[1] == base)
+            self.calls.add(term, [*kinds, *own], [node], result)
             if kinds:
                 self.casts.append((node, base))
             return result

@@ -377,7 +377,7 @@ def test_what_rules_compute_beyond_a_decimal_is_an_error_of_sql(rule: str, digit
         db.execute(f"CREATE VIEW s (x) AS RULES $$ {rule} $$")
         db.insert("t", [(1, Decimal("0.25"))])
         before = db.execute("SELECT * FROM s").fetchall()
-        with pytest.raises(deltafix.sql.DataError, match=r"units of the last digit|is no decimal"):
+        with pytest.raises(deltafix.sql.DataError, match="is no decimal"):
             db.insert("t", [(1, most), (2, most)])
         assert db.execute("SELECT * FROM s").fetchall() == before
         db.insert("t", [(2, Decimal("0.50"))])
