@@ -83,9 +83,8 @@ fuzz: $(READY)  ## EXAMPLES=2000 of each property, PROOFS=700, SPLITS=1250, EPOC
 	$(BIN)/python -m bench.fuzz --epochs $(or $(EPOCHS),20000)
 	$(BIN)/python -m bench.tabling.fuzz --epochs $(or $(TABLED),20000)
 	$(BIN)/python -m bench.sql_fuzz --transactions $(or $(SQL),20000)
-	DELTAFIX_EXAMPLES=$(or $(KILLS),240) $(PYTEST) tests/faults
-	DELTAFIX_CRASHES=$(or $(CRASHES),10) $(PYTEST) --timeout 0 tests/spark/test_reduce_crashes.py
-	DELTAFIX_EXAMPLES=1 DELTAFIX_CLUSTER=$(or $(CLUSTER),200) $(PYTEST) tests/spark/test_shards_cluster.py
+	DELTAFIX_EXAMPLES=$(or $(KILLS),240) DELTAFIX_CRASHES=$(or $(CRASHES),10) \
+		DELTAFIX_CLUSTER=$(or $(CLUSTER),200) $(PYTEST) tests/faults tests/connectors
 
 .PHONY: proofs
 proofs:  ## check the machine-checked proofs of maintenance; installs Coq where it may

@@ -62,7 +62,7 @@ def kill_worker(cluster: Cluster, number: int) -> None:
 
 
 class Driver:
-    """A process that runs `tests.spark.cluster_job` on a cluster; `go` and `answer` take turns."""
+    """A process that runs `tests.faults.cluster_job` on a cluster; `go` and `answer` take turns."""
 
     def __init__(
         self, cluster: Cluster, folder: Path, log: Path, options: Mapping[str, str] = NO_MORE
@@ -76,7 +76,7 @@ class Driver:
         self._log = log.open("ab")
         self.process = subprocess.Popen(
             [
-                sys.executable, "-m", "tests.spark.cluster_job", cluster.address, str(folder),
+                sys.executable, "-m", "tests.faults.cluster_job", cluster.address, str(folder),
                 json.dumps(OPTIONS | options),
             ],
             env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log,

@@ -53,28 +53,38 @@ os.environ.setdefault(
 # PySpark's own: it asks pandas for a deprecated name, and leaves sockets to the collector.
 _PYSPARK = ("ResourceWarning", "DeprecationWarning", "pytest.PytestUnraisableExceptionWarning")
 
+# How scopes begin, those that take longest first: all else fits in beside them.
+_FIRST = ("connectors", "spark", "tests/faults/", "tests/agree/")
+
+
+def _scope(nodeid: str) -> str:
+    """Which tests one process has: those of connectors, of the Spark session, or of a file.
+
+    The session's has all that asks the namenode, too, which takes 20 s to start.
+    """
+    if nodeid.startswith("tests/connectors/"):
+        return "connectors"
+    shared = re.search(r"^tests/spark/|::.*spark|test_hdfs_faults|store/test_folder", nodeid)
+    return "spark" if shared else nodeid.partition("::")[0]
+
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Share tests among processes by file, but those of one Spark session to one process.
+    """Share tests among processes by `_scope`.
 
-    That has all that asks the namenode, too, which takes 20 s to start: two processes had one.
-    Connectors have a session of their own, with jars. By name, which is all that the process knows
-    that shares them out (groups by marker, xdist's own, put every test alone with this pytest).
+    By name, which is all that the process knows that shares them out (groups by marker, xdist's
+    own, put every other test alone).
     """
     from xdist.scheduler import LoadScopeScheduling
 
+    def rank(scope: str) -> int:
+        return next((n for n, start in enumerate(_FIRST) if scope.startswith(start)), len(_FIRST))
+
     class BySession(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            if nodeid.startswith("tests/connectors/"):
-                return "connectors"
-            shared = re.search(r"\bspark\b|test_hdfs_faults|store/test_folder", nodeid)
-            return "spark" if shared else nodeid.partition("::")[0]
+            return _scope(nodeid)
 
         def _assign_work_unit(self, node: Any) -> None:
-            # What takes longest begins first: all else fits in beside it.
-            for scope in ("connectors", "spark"):
-                if scope in self.workqueue:
-                    self.workqueue.move_to_end(scope, last=False)
+            self.workqueue.move_to_end(min(self.workqueue, key=rank), last=False)
             super()._assign_work_unit(node)
 
     return BySession(config, log)
@@ -94,6 +104,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         )
     )
     for item in items:
+        asks = {"spark", "hdfs", "common"} & {*item.fixturenames}
+        if asks and _scope(item.nodeid) not in ("connectors", "spark"):
+            raise pytest.UsageError(
+                f"{item.nodeid} asks for {', '.join(asks)}, which a second process would start: "
+                "its name is to say spark, or its file to be in tests/spark"
+            )
         if item.get_closest_marker("spark") is not None:
             for warning in _PYSPARK:
                 item.add_marker(pytest.mark.filterwarnings(f"ignore::{warning}"))

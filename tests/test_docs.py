@@ -91,7 +91,7 @@ PAGES = [
 DEMOS = {
     "access-control": "tests/unit/examples/test_pipeline_examples.py",
     "bundle": "tests/spark/test_bundle.py",
-    "cluster": "tests/spark/test_cluster.py",
+    "cluster": "tests/unit/examples/test_cluster.py",
     "dbt": "tests/unit/sql/test_dbt.py",
     "dead-code": "tests/unit/analyses/test_demo.py",
     "gallery": "tests/unit/reactive/test_gallery.py",

@@ -8,6 +8,7 @@ all relations are held against the oracle's recomputation of the program as it t
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from random import Random
 
@@ -35,7 +36,7 @@ from deltafix.rules.ast import Program, Rule
 from deltafix.rules.check import typed
 from deltafix.rules.show import show, show_order, show_rule
 
-PROGRAMS = 3 if JIT_DISABLED else 10
+PROGRAMS = 3 if JIT_DISABLED else max(8, int(os.environ.get("DELTAFIX_EXAMPLES", "0")) // 20)
 DECLARED = """
 .functor worse(x: number, y: number): number
 .type Cost <: number

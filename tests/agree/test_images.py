@@ -28,7 +28,7 @@ from deltafix.kernel.jit import JIT_DISABLED
 from deltafix.rules.ast import Program
 from deltafix.rules.show import show_order, show_rule
 
-SEEDS = 2 if JIT_DISABLED else 20
+SEEDS = 2 if JIT_DISABLED else max(8, int(os.environ.get("DELTAFIX_EXAMPLES", "0")) // 20)
 LARGEST = 1 << 20 if "DELTAFIX_EXAMPLES" in os.environ else 500
 """Delta rules of a plan. Three programs of forty have more, and cost three times the others' time:
 `make fuzz` plays those too.

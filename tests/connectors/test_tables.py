@@ -2,7 +2,7 @@
 
 Targets are stopped at the steps of an epoch and made anew, as a driver that died is; the table's
 rows are asserted against a model after each. Pipelines are killed in
-`tests/spark/test_shards_cluster.py`.
+`tests/faults/test_shards_cluster.py`.
 """
 
 from __future__ import annotations

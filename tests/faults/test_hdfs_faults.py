@@ -1,11 +1,13 @@
 """What can happen to a state in HDFS: stops at requests, errors and late answers, a second writer.
 
 The scripts are those of states in an object store; a subset of their stops, since each request goes
-to a namenode. Invariant asserted after every fault: nothing acknowledged is lost, nothing is twice.
+to a namenode: `make fuzz` makes more of them. Invariant asserted after every fault: nothing
+acknowledged is lost, nothing is twice.
 """
 
 from __future__ import annotations
 
+import os
 from random import Random
 from typing import Any
 
@@ -28,7 +30,8 @@ from deltafix.pipeline.config import read_config
 from deltafix.store import hdfs as store_hdfs
 from deltafix.store.folder import folder_at
 
-STOPS = 8
+STOPS, RUNS = (60, 30) if "DELTAFIX_EXAMPLES" in os.environ else (5, 2)
+"""How often a state is stopped, and a pipeline."""
 
 
 class Cut:
@@ -106,8 +109,8 @@ def test_a_pipeline_that_is_stopped_at_any_request_loses_nothing(
     kept = folder_at(read_config(job.toml).state)
     assert (kept / "shards").exists("manifest.json") == (keeper == "shards") != kept.exists("log")
     rng = Random("stops in HDFS")
-    for number in range(3):
-        at = (number * counter.seen + rng.randrange(counter.seen)) // 3
+    for number in range(RUNS):
+        at = (number * counter.seen + rng.randrange(counter.seen)) // RUNS
         job = on_store(prepare(tmp_path / f"{number}"), hdfs.url())
         for place in (at, rng.randrange(40))[: 1 + number % 2]:
             with monkeypatch.context() as patch:

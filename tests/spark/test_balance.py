@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
-from tests.spark.test_shards_agree import REACH, agree, random_edits
+from tests.agree.test_shards import REACH, agree, random_edits
 
 import deltafix
 from deltafix.errors import StateError

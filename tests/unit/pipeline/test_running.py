@@ -102,9 +102,7 @@ def test_on_spark_an_epoch_is_of_whole_files_up_to_its_bytes(tmp_path) -> None:
 
 @pytest.mark.spark
 @local
-def test_a_state_goes_from_one_runner_to_the_other_even_within_a_file(
-    spark, monkeypatch, tmp_path
-) -> None:
+def test_a_state_goes_to_spark_and_back_even_within_a_file(spark, monkeypatch, tmp_path) -> None:
     job = Job(tmp_path, pipeline="rows_per_epoch = 4")
     job.say("member", *(("+", (f"u{n}", "core")) for n in range(10)))
     with job.open() as pipeline:

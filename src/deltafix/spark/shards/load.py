@@ -4,7 +4,7 @@ A load begins with nothing derived and takes nothing away: a vote that has come 
 that has one holds. So of the local program (`localize`) only the rules run that find votes. What
 decides what holds is a set of rows for each derived relation, and of the votes no more is looked at
 than what they are for; they are kept as they came. Invariant: the steps, messages, ranks and
-changes are those of a `Shard` that is given the same (tests/spark/test_shards_load.py holds them
+changes are those of a `Shard` that is given the same (tests/agree/test_shards_load.py holds them
 side by side), and `given` is the journal from which that shard is made, when the first change
 comes. Not here: who loads, and when (`rest`, `database`).
 """

@@ -11,7 +11,7 @@ import pytest
 
 pytestmark = pytest.mark.spark
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "cluster"
+EXAMPLE = Path(__file__).parents[3] / "examples" / "cluster"
 
 
 def test_workers_without_deltafix_keep_the_rows_of_a_pipeline() -> None:

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pytest
-from tests.spark.test_shards_agree import (
+from tests.agree.test_shards import (
     CLOSURE,
     SAME_GENERATION,
     agree,

@@ -1,6 +1,6 @@
 """What `tests.cluster.Driver` runs as a process of its own: a pipeline in shards on a cluster.
 
-Usage: python -m tests.spark.cluster_job MASTER FOLDER OPTIONS; the options, of a session, are
+Usage: python -m tests.faults.cluster_job MASTER FOLDER OPTIONS; the options, of a session, are
 JSON. For each line on its input it takes all there is to take, and says at which epoch it is, or
 what it could not do.
 """
