@@ -55,7 +55,7 @@ connectors: $(READY) $(if $(SPARK),build/pyspark-$(SPARK))  ## Kafka, Delta and 
 
 .PHONY: versions
 versions: $(READY) $(if $(SPARK),build/pyspark-$(SPARK))  ## what works on a Spark, for docs/reference/spark.md; SPARK=4.2.0 for another one
-	PYTHONPATH=$(if $(SPARK),build/pyspark-$(SPARK)) $(PYTEST) -p tests.versions -m shows tests/connectors tests/spark
+	PYTHONPATH=$(if $(SPARK),build/pyspark-$(SPARK)) $(PYTEST) -p tests.support.versions -m shows tests/connectors tests/spark
 
 .PHONY: cluster
 cluster: $(READY)  ## a standalone cluster whose workers have no deltafix, a pipeline on it, in shards

@@ -26,10 +26,9 @@ from random import Random
 from typing import TypeVar
 from unittest.mock import patch
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+from tests.generators import strategies
+from tests.support import stories
 
-import stories
-import strategies
 from deltafix import Program
 from deltafix.engine import link
 

@@ -1,6 +1,6 @@
 """`python -m bench.sql_fuzz`: random SQL against DuckDB and SQLite for as long as you like.
 
-Lives here: a loop over seeds of `tests/random_sql.py`, judged by `tests/sql_judge.py`. A failure is
+Lives here: a loop over seeds of the tests' `random_sql`, judged by their `sql_judge`. A failure is
 shrunk (views, transactions, then statements are dropped while it still fails) and saved under
 `tests/fixtures/sql`, where it stays as a test. Invariant: a seed alone decides a case, so
 `--seed N --cases 1` repeats a finding.
@@ -17,11 +17,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+from tests.generators.random_sql import Case, case_of
+from tests.judges.sql_judge import play
 
 from deltafix.sql import partitions, scans
-from random_sql import Case, case_of
-from sql_judge import play
 
 __all__ = ["main", "shrink"]
 

@@ -1,6 +1,6 @@
 """`python -m bench.thread_fuzz`: one database, several threads, for as long as you like.
 
-Lives here: a loop over seeds of `tests/threads.py`, and every fifth time of `tests/sql_threads.py`:
+Lives here: a loop over seeds of the tests' `threads`, and every fifth time of their `sql_threads`:
 a connection of SQL that is served. By turns a play has one writer or two, a random program or one
 whose tables grow, and memory or a folder. Nothing is shrunk: threads are woven anew each time, so a
 failure is told with all that was wrong, and a seed makes it likely only.
@@ -17,10 +17,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
-
-from sql_threads import SqlPlay
-from threads import Play
+from tests.support.sql_threads import SqlPlay
+from tests.support.threads import Play
 
 __all__ = ["main"]
 

@@ -21,9 +21,9 @@ from deltafix.rules import whole
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from tests.hdfs import Hdfs
-    from tests.postgres import Postgres
-    from tests.s3 import Server
+    from tests.servers.hdfs import Hdfs
+    from tests.servers.postgres import Postgres
+    from tests.servers.s3 import Server
 
 # CI must not fail by chance on code it did not see change: it runs the same examples every time.
 settings.register_profile("default", deadline=None)
@@ -183,12 +183,12 @@ def spark() -> Iterator[SparkSession]:
     ]
 )
 def runner(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Pipelines of `tests.pipelines` are opened on this runner, their rows kept as it says."""
+    """Pipelines of `support.pipelines` are opened on this runner, their rows kept as it says."""
     name, _, keeper = request.param.partition(" ")
     if name == "spark":
         request.getfixturevalue("spark")
-    monkeypatch.setattr("tests.pipelines.RUNNER", name)
-    monkeypatch.setattr("tests.pipelines.KEEPER", keeper or "driver")
+    monkeypatch.setattr("tests.support.pipelines.RUNNER", name)
+    monkeypatch.setattr("tests.support.pipelines.KEEPER", keeper or "driver")
     return str(request.param)
 
 
@@ -216,7 +216,7 @@ def postgres_server() -> Iterator[Postgres]:
     if "CI" not in os.environ or not wheel:
         pytest.importorskip("pgserver", reason="no PostgreSQL: pgserver has no wheel here")
         pytest.importorskip("psycopg", reason="no client: pip install 'deltafix[postgres]'")
-    from tests.postgres import Postgres
+    from tests.servers.postgres import Postgres
 
     with Postgres() as server:
         yield server
@@ -233,7 +233,7 @@ def _s3() -> Iterator[Server]:
     if "CI" not in os.environ:
         pytest.importorskip("moto", reason="no S3 server: see the test group")
         pytest.importorskip("obstore", reason="no client of S3: pip install 'deltafix[s3]'")
-    from tests.s3 import Server
+    from tests.servers.s3 import Server
 
     with Server() as server:
         yield server
@@ -251,7 +251,7 @@ def store(_s3: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
 @pytest.fixture(scope="session")
 def _hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hdfs]:
-    from tests.hdfs import Hdfs
+    from tests.servers.hdfs import Hdfs
 
     with Hdfs(tmp_path_factory.mktemp("hdfs")) as running:
         yield running

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.support.stories import Story, judged, read_stories, show, told
 
 from deltafix import Program
-from stories import Story, judged, read_stories, show, told
 
 STORIES = read_stories()
 STRATEGIES = ("wavefront", "local", "deletes_first", "inserts_first", "dred", "recompute", "auto")

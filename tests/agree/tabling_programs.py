@@ -2,7 +2,7 @@
 
 `Script` draws everything from one `random.Random`: a seed repeats a finding. Judges: `grounded`
 (all ground instances, alternating fixpoint: definite programs, stratified ones and others), and
-`by_oracle` (the demand-transformed program in `tests/oracle.py`). Programs with compound terms are
+`by_oracle` (the demand-transformed program in `judges/oracle.py`). Programs with compound terms are
 judged by a fresh evaluation alone, their models being infinite in general.
 
 The mode `layered` is about truth that travels: games, which leave positions undefined, lie below
@@ -37,7 +37,7 @@ from deltafix.tabling.translate import Symbols, pattern_of, translate
 from deltafix.tabling.unify import instantiate, match
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-import oracle
+from tests.judges import oracle
 
 STRATEGIES = ("local", "deletes_first", "inserts_first", "dred", "scratch")
 FACTS = (("e", 2), ("f", 1), ("g", 2))

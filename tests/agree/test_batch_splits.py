@@ -1,7 +1,7 @@
 """Batches in parts, again, and beside those of others: one answer, and each epoch handed out once.
 
 The judge sums the signs of each row in a batch, which has no order, and takes the sums one by one
-(`tests/oracle_inputs.py`). Batches are delivered as Spark does it: again after a kill, again though
+(`oracle_inputs`). Batches are delivered as Spark does it: again after a kill, again though
 they were taken, to a state that was opened anew, compacted, or given other rules. A consumer
 applies what each batch hands out and must then have the view.
 """
@@ -18,8 +18,8 @@ from random import Random
 import pyarrow as pa
 import pytest
 from tests.faults.killing import Halted, halting
-from tests.oracle_inputs import Judged, Message, Options
-from tests.pipelines import signed
+from tests.judges.oracle_inputs import Judged, Message, Options
+from tests.support.pipelines import signed
 
 import deltafix
 from deltafix.errors import PipelineError

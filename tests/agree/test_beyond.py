@@ -7,8 +7,8 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from tests.oracle import evaluate
-from tests.strategies import random_script, replay
+from tests.generators.strategies import random_script, replay
+from tests.judges.oracle import evaluate
 
 import deltafix
 from deltafix.errors import BudgetError, FunctorError, ProgramError

@@ -10,7 +10,7 @@ from itertools import product
 from random import Random
 
 import pytest
-from tests.oracle import evaluate
+from tests.judges.oracle import evaluate
 
 import deltafix
 from deltafix.datalog.program import Program

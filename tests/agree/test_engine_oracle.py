@@ -10,10 +10,17 @@ from random import Random
 from unittest.mock import patch
 
 import pytest
-from tests.derivation_counts import derivation_counts
-from tests.oracle import evaluate
-from tests.random_rules import asked
-from tests.strategies import FEATURES, FOLDS, REDUCERS, random_program, random_script, replay
+from tests.generators.random_rules import asked
+from tests.generators.strategies import (
+    FEATURES,
+    FOLDS,
+    REDUCERS,
+    random_program,
+    random_script,
+    replay,
+)
+from tests.judges.derivation_counts import derivation_counts
+from tests.judges.oracle import evaluate
 
 import deltafix
 from deltafix.datalog.program import Program

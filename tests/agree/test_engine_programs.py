@@ -11,8 +11,8 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from tests.fixture_rows import kinds_of, least, read_rows
-from tests.oracle import evaluate
+from tests.judges.oracle import evaluate
+from tests.support.fixture_rows import kinds_of, least, read_rows
 
 import deltafix
 from deltafix.datalog.program import Program

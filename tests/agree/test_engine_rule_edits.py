@@ -13,11 +13,11 @@ from dataclasses import replace
 from random import Random
 
 import pytest
-from tests.oracle import evaluate
-from tests.proof_checker import Checker
-from tests.proof_programs import ALL, connect, dressed
-from tests.proof_programs import FUNCTORS as PROOFS_OF
-from tests.strategies import FOLDS, REDUCERS, random_program, random_script, replay
+from tests.generators.proof_programs import ALL, connect, dressed
+from tests.generators.proof_programs import FUNCTORS as PROOFS_OF
+from tests.generators.strategies import FOLDS, REDUCERS, random_program, random_script, replay
+from tests.judges.oracle import evaluate
+from tests.judges.proof_checker import Checker
 
 import deltafix
 from deltafix.engine.link import Writer

@@ -20,7 +20,7 @@ import pyarrow.parquet
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tests.pipelines import rows_of
+from tests.support.pipelines import rows_of
 
 import deltafix
 from deltafix.facts.schema import Schema

@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from tests.oracle import evaluate
+from tests.judges.oracle import evaluate
 
 import deltafix
 from deltafix.datalog.program import Program

@@ -14,9 +14,9 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from tests.oracle import evaluate
-from tests.random_extended import BEYOND
-from tests.strategies import FEATURES, random_program, random_script
+from tests.generators.random_extended import BEYOND
+from tests.generators.strategies import FEATURES, random_program, random_script
+from tests.judges.oracle import evaluate
 
 import deltafix
 from deltafix.engine.run import STRATEGIES

@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests.interrupt import Interrupt
+from tests.support.interrupt import Interrupt
 
 import deltafix
 import deltafix.sql

@@ -15,9 +15,9 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.oracle import evaluate
-from tests.oracle_values import mean, order, total, wrap
-from tests.random_rules import CORNERS
+from tests.generators.random_rules import CORNERS
+from tests.judges.oracle import evaluate
+from tests.judges.oracle_values import mean, order, total, wrap
 
 import deltafix
 from deltafix.engine.run import STRATEGIES

@@ -9,8 +9,8 @@ import re
 from random import Random
 
 import pytest
-from tests.oracle import evaluate
-from tests.strategies import CORE, random_program, random_script, replay
+from tests.generators.strategies import CORE, random_program, random_script, replay
+from tests.judges.oracle import evaluate
 
 import deltafix
 from deltafix.errors import ProgramError

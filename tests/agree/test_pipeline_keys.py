@@ -1,6 +1,6 @@
 """However keyed changes are ordered, repeated and cut, a pipeline gives what sorting them gives.
 
-The judge (`tests/oracle_keyed.py`) keeps all that was said of a key and takes the highest. A
+The judge (`judges/oracle_keyed.py`) keeps all that was said of a key and takes the highest. A
 `KeyedSplit` writes and looks as `Split` does: files of any format, killed, copied, compacted.
 Asserted besides: a key has one word, and tombstones that `late` lets go are gone.
 """
@@ -18,11 +18,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests import pipelines
 from tests.agree.test_pipeline_splits import EXAMPLES, FORMATS, MORE, Split
 from tests.faults.killing import Halted, halting
-from tests.oracle_keyed import Change, Keys, judge, unordered
-from tests.pipelines import open_pipeline
+from tests.judges.oracle_keyed import Change, Keys, judge, unordered
+from tests.support import pipelines
+from tests.support.pipelines import open_pipeline
 
 from deltafix.engine.database import Database
 from deltafix.pipeline.manifest import read_view
@@ -172,7 +172,7 @@ def _run(folder: Path, form: str, keys: Keys, rng: Random, changes: Sequence[Cha
 def test_agree_any_split_and_order_of_keyed_changes_gives_one_answer(
     form, keeper, memory, judged, monkeypatch
 ) -> None:
-    monkeypatch.setattr("tests.pipelines.KEEPER", keeper)
+    monkeypatch.setattr("tests.support.pipelines.KEEPER", keeper)
     for seed in range(EXAMPLES):
         rng = Random(f"keys {form} {seed}")
         keys = draw_keys(rng)
@@ -191,10 +191,12 @@ def test_agree_any_split_and_order_of_keyed_changes_gives_one_answer(
 def test_agree_keyed_changes_on_spark_give_that_answer(
     form, spark, memory, judged, monkeypatch
 ) -> None:
-    monkeypatch.setattr("tests.pipelines.RUNNER", "spark")
+    monkeypatch.setattr("tests.support.pipelines.RUNNER", "spark")
     for seed in range(-(-EXAMPLES // 10)):
         rng = Random(f"spark keys {form} {seed}")
-        monkeypatch.setattr("tests.pipelines.KEEPER", ("driver", "shards")[FORMATS.index(form) % 2])
+        monkeypatch.setattr(
+            "tests.support.pipelines.KEEPER", ("driver", "shards")[FORMATS.index(form) % 2]
+        )
         keys = draw_keys(rng)
         epochs = _run(memory / str(seed), form, keys, rng, draw_changes(rng, form, keys))
         judged["epochs of keyed pipelines"] += epochs
@@ -207,7 +209,7 @@ def test_shards_that_were_read_for_another_layout_still_know_where_keys_are_judg
 
     What reads the rows of the old layout knows no seats; a worker went on with just that shard.
     """
-    monkeypatch.setattr("tests.pipelines.KEEPER", "shards")
+    monkeypatch.setattr("tests.support.pipelines.KEEPER", "shards")
     keys = Keys((1,), 1, "apply", 0)
     split = KeyedSplit(tmp_path, "csv", keys, Random(0), "quarantine")
     said = [[Change(((1, (x, n)),), (at, 0)) for n in range(9)] for at, x in enumerate("abc")]

@@ -1,6 +1,6 @@
 """However the same messages are cut into files, looks and epochs, a pipeline gives one answer.
 
-The judge (`tests/oracle_inputs.py`) takes the messages one by one. A `Split` writes them as files
+The judge (`judges/oracle_inputs.py`) takes the messages one by one. A `Split` writes them as files
 of some format, a few at a time, and lets a pipeline look in between; it is also killed at a random
 step of a commit, opened again, compacted, copied with new times of files, and given another program
 to follow or to rebuild for. Asserted at the end: rows, quarantine, outputs and journal are what the
@@ -23,10 +23,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests import pipelines
 from tests.faults.killing import Halted, halting
-from tests.oracle_inputs import ABSENT, JUNK, THERE, Message, Options, judge
-from tests.pipelines import open_pipeline, rows_of, signed
+from tests.judges.oracle_inputs import ABSENT, JUNK, THERE, Message, Options, judge
+from tests.support import pipelines
+from tests.support.pipelines import open_pipeline, rows_of, signed
 
 from deltafix.engine.database import Database
 from deltafix.errors import BadRowError

@@ -23,9 +23,9 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
-from tests import pipelines
-from tests.random_sql import Case, case_of
-from tests.sql_judge import bag, made
+from tests.generators.random_sql import Case, case_of
+from tests.judges.sql_judge import bag, made
+from tests.support import pipelines
 
 from deltafix.engine.database import Database
 from deltafix.errors import SqlError

@@ -1,7 +1,7 @@
 """However the partitions of a topic are cut by polls and epochs, a pipeline gives one answer.
 
 The judges are those of files: messages one by one, each late by what its own partition said before
-(`tests/oracle_inputs.py`, `tests/oracle_keyed.py`). A `TopicSplit` is a `Split` whose messages go
+(`judges/oracle_inputs.py`, `judges/oracle_keyed.py`). A `TopicSplit` is a `Split` whose messages go
 to partitions that are far apart in their versions; each poll takes a random share of each. Either
 reader opens it, and takes it over from the other.
 """
@@ -14,12 +14,12 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests import pipelines
 from tests.agree.test_pipeline_keys import KeyedSplit, draw_changes, draw_keys
 from tests.agree.test_pipeline_splits import EXAMPLES, Split, draw_messages, draw_options
-from tests.oracle_inputs import judge
-from tests.oracle_keyed import judge as judge_keyed
-from tests.topics import LocalMemoryTopic, MemorySpark, MemoryTopic
+from tests.judges.oracle_inputs import judge
+from tests.judges.oracle_keyed import judge as judge_keyed
+from tests.servers.topics import LocalMemoryTopic, MemorySpark, MemoryTopic
+from tests.support import pipelines
 
 from deltafix.pipeline.policy import Policy
 from deltafix.pipeline.runner import Pipeline

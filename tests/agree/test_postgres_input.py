@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from pytest import MonkeyPatch  # noqa: PT013
 from tests.faults.killing import Halted, halting
-from tests.tables import World
+from tests.support.tables import World
 
 from deltafix.kernel.jit import JIT_DISABLED
 from deltafix.pipeline.sources.replication import Server

@@ -12,10 +12,7 @@ import os
 from itertools import combinations
 from random import Random
 
-from tests.oracle import evaluate
-from tests.oracle_rules import Facts
-from tests.proof_checker import INTERNAL, Checker
-from tests.proof_programs import (
+from tests.generators.proof_programs import (
     ALL,
     FOLDS,
     FUNCTORS,
@@ -27,6 +24,9 @@ from tests.proof_programs import (
     random_values,
     tall,
 )
+from tests.judges.oracle import evaluate
+from tests.judges.oracle_rules import Facts
+from tests.judges.proof_checker import INTERNAL, Checker
 
 import deltafix
 from deltafix.facts.schema import show_row

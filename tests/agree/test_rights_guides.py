@@ -5,11 +5,11 @@ from __future__ import annotations
 from random import Random
 
 import pytest
+from tests.generators.random_rights import dsl_of
+from tests.generators.rights_guides import GUIDES
+from tests.judges.rights_oracle import Oracle
 
 import deltafix.rights
-from random_rights import dsl_of
-from rights_guides import GUIDES
-from rights_oracle import Oracle
 
 CASES = pytest.mark.parametrize("guide", GUIDES, ids=lambda one: one.name.replace(" ", "-"))
 

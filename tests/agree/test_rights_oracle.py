@@ -12,11 +12,7 @@ from random import Random
 
 import pyarrow as pa
 import pytest
-
-import deltafix.rights
-from deltafix.errors import RightsContextError, RightsModelError, RightsParameterError
-from deltafix.rights import Tuple
-from random_rights import (
+from tests.generators.random_rights import (
     CONTEXTS,
     IDS,
     conditional,
@@ -27,7 +23,11 @@ from random_rights import (
     objects,
     random_model,
 )
-from rights_oracle import Oracle, verdict
+from tests.judges.rights_oracle import Oracle, verdict
+
+import deltafix.rights
+from deltafix.errors import RightsContextError, RightsModelError, RightsParameterError
+from deltafix.rights import Tuple
 
 EPOCHS = 4
 CASES = int(os.environ.get("DELTAFIX_EXAMPLES", "6"))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from tests.random_sets import REDUCERS, VALUES, WIDTHS, meant, random_set, written
+from tests.generators.random_sets import REDUCERS, VALUES, WIDTHS, meant, random_set, written
 
 import deltafix
 from deltafix.rules.operators import lfp

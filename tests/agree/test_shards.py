@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from tests.agree.test_beyond import FUNCTORS, PROGRAMS
 from tests.agree.test_reducers_in_rules import RECORDS, Ends
-from tests.strategies import FEATURES, REDUCERS, random_program, random_script
+from tests.generators.strategies import FEATURES, REDUCERS, random_program, random_script
 
 import deltafix
 from deltafix.errors import ProgramError, TypeMismatchError

@@ -16,10 +16,10 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from tests.judges.sql_judge import states_during
 
 import deltafix.sql
 from deltafix.errors import BudgetError
-from sql_judge import states_during
 
 TABLES = {
     "t": "CREATE TABLE t (id INTEGER PRIMARY KEY, a INTEGER, b TEXT, c INTEGER)",

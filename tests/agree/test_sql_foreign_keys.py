@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.interrupt import Interrupt
+from tests.support.interrupt import Interrupt
 
 import deltafix.sql
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pytest
+from tests.judges.sql_judge import plain
 
 import deltafix.sql
-from sql_judge import plain
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

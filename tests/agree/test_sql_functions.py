@@ -14,10 +14,10 @@ from random import Random
 
 import duckdb
 import pytest
+from tests.judges.sql_judge import plain
 
 import deltafix.sql
 from deltafix.sql.functions import NAMES
-from sql_judge import plain
 
 POOLS = {
     "T": "''|'a'|'abc'|'aXbXc'|'hello wORLD, 3x'|'é ü'|NULL::TEXT|'xxaxx'|'a,b,,c'|' a '|'YQ=='",

@@ -10,7 +10,7 @@ from random import Random
 
 import duckdb
 import pytest
-from tests.sql_judge import bag
+from tests.judges.sql_judge import bag
 
 from deltafix import sql
 

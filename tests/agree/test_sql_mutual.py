@@ -10,9 +10,9 @@ from random import Random
 
 import duckdb
 import pytest
+from tests.judges.sql_judge import bag
 
 import deltafix.sql
-from sql_judge import bag
 
 TABLE = "CREATE TABLE edge (x INTEGER, y INTEGER, c VARCHAR)"
 CASES = {

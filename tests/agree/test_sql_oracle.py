@@ -12,13 +12,13 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
+from tests.generators.random_sql import Case, case_of
+from tests.judges.sql_judge import Judged, play
 
 from deltafix.rules import whole
 from deltafix.rules.whole import MOST
 from deltafix.sql import partitions, scans
 from deltafix.sql.scans import MANY
-from random_sql import Case, case_of
-from sql_judge import Judged, play
 
 FIXTURES = sorted((Path(__file__).parents[1] / "fixtures" / "sql").glob("*.sql"))
 GROUPS, CASES = 6 if "DELTAFIX_EXAMPLES" in os.environ else 3, 8

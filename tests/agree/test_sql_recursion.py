@@ -16,10 +16,10 @@ from random import Random
 
 import duckdb
 import pytest
+from tests.judges.sql_judge import bag, changes_followed
 
 import deltafix.sql
 from deltafix.errors import EndlessDataError
-from sql_judge import bag, changes_followed
 
 TABLES = (
     "CREATE TABLE g (a INTEGER, b INTEGER, w DOUBLE)",

@@ -15,10 +15,10 @@ from random import Random
 
 import duckdb
 import pytest
+from tests.generators.random_sql import case_of
+from tests.judges.sql_judge import bag, made
 
 import deltafix.sql
-from random_sql import case_of
-from sql_judge import bag, made
 
 BEHIND = {
     "r": ("SELECT COUNT(*) AS n FROM a", "SELECT COUNT(*) + 1 AS n FROM b"),

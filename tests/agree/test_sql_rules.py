@@ -15,13 +15,13 @@ from random import Random
 
 import duckdb
 import pytest
+from tests.generators.strategies import CORE, random_program, random_script, replay
+from tests.judges.oracle import evaluate
+from tests.judges.sql_judge import bag
 
 import deltafix.sql
 from deltafix.datalog.program import Program
 from deltafix.rules.show import show_rule
-from oracle import evaluate
-from sql_judge import bag
-from strategies import CORE, random_program, random_script, replay
 
 TABLES = """
 CREATE TABLE edge (x TEXT, y TEXT, n INTEGER);

@@ -10,10 +10,10 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from tests.generators.random_sql import case_of
 
 import deltafix.sql
 from deltafix.errors import BudgetError
-from random_sql import case_of
 
 WRONG = (
     "CREATE VIEW x{n} AS SELECT count(*) * 9223372036854775807 + 9223372036854775807 AS v FROM {t}",

@@ -19,11 +19,11 @@ from random import Random
 
 import duckdb
 import pytest
+from tests.judges.sql_judge import Bag, bag
+from tests.support.interrupt import Interrupt
 
 import deltafix.sql
 from deltafix.errors import SqlAbortedError
-from interrupt import Interrupt
-from sql_judge import Bag, bag
 
 QUERIES = (
     *("SELECT {a} AS p FROM {t}", "SELECT {a} AS p, COUNT(*) AS n FROM {t} GROUP BY {a}"),

@@ -14,10 +14,10 @@ from typing import Any
 
 import duckdb
 import pytest
+from tests.generators.random_sql import Case, case_of
 
 import deltafix.sql
 from deltafix.sql.why import Reason
-from random_sql import Case, case_of
 
 CASES, ROWS = 45, 3
 

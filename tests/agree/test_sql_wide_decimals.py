@@ -18,9 +18,9 @@ from typing import Any
 
 import duckdb
 import pytest
+from tests.judges.sql_judge import changes_followed
 
 import deltafix.sql
-from sql_judge import changes_followed
 
 ALL = Context(prec=100)
 CASES = int(os.environ.get("DELTAFIX_EXAMPLES", "30"))

@@ -11,8 +11,8 @@ its own transaction, and what is left of one that was rolled back, definitions i
 from __future__ import annotations
 
 import pytest
-from tests.sql_threads import SqlPlay
-from tests.threads import Play
+from tests.support.sql_threads import SqlPlay
+from tests.support.threads import Play
 
 
 @pytest.mark.parametrize(

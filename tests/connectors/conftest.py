@@ -78,7 +78,7 @@ def both(spark: SparkSession) -> dict[str, str]:
 
 @pytest.fixture(autouse=True)
 def _on_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.pipelines.RUNNER", "spark")
+    monkeypatch.setattr("tests.support.pipelines.RUNNER", "spark")
 
 
 @pytest.fixture(scope="package")

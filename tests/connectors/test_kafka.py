@@ -16,10 +16,10 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from tests import pipelines
 from tests.connectors.jars import jars
-from tests.oracle_inputs import Message, Options, judge
-from tests.pipelines import Job
+from tests.judges.oracle_inputs import Message, Options, judge
+from tests.support import pipelines
+from tests.support.pipelines import Job
 
 from deltafix.errors import OffsetError, TopicError
 
@@ -31,7 +31,7 @@ RUNNERS = ("spark", "local")
 @pytest.fixture(params=RUNNERS, autouse=True)
 def _on_spark(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the place of the package's: each test on each runner."""
-    monkeypatch.setattr("tests.pipelines.RUNNER", request.param)
+    monkeypatch.setattr("tests.support.pipelines.RUNNER", request.param)
 
 
 PARTITIONS = 3

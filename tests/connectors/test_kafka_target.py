@@ -101,7 +101,7 @@ MODES = ["", 'envelope = "debezium"', 'envelope = "debezium"\nkey = ["who"]']
 @pytest.mark.parametrize("more", MODES[:2], ids=["signed", "debezium"])
 def test_agree_after_a_kill_at_any_step_of_a_topic(more, tmp_path, broker, monkeypatch) -> None:
     # A kill costs seconds, and deltas of either are the same.
-    monkeypatch.setattr("tests.pipelines.KEEPER", "shards" if more else "driver")
+    monkeypatch.setattr("tests.support.pipelines.KEEPER", "shards" if more else "driver")
     topics: dict[int, str] = {}
 
     def at(number: int) -> str:

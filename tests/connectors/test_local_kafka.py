@@ -14,9 +14,9 @@ from random import Random
 import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
-from tests import pipelines
 from tests.connectors.test_kafka import PARTITIONS, Topics
 from tests.faults.killing import Killer, forking, killed
+from tests.support import pipelines
 from tests.targets.job import stepping
 from tests.unit.pipeline.test_kafka import EDGE, OPTIONS
 
@@ -38,7 +38,7 @@ CALLS = [(SOURCE, "_there"), (SOURCE, "_read"), (SOURCE, "_next")]
 @pytest.fixture(autouse=True)
 def _on_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     """In the place of the package's."""
-    monkeypatch.setattr("tests.pipelines.RUNNER", "local")
+    monkeypatch.setattr("tests.support.pipelines.RUNNER", "local")
 
 
 def run(folder: Path) -> None:

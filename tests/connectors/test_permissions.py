@@ -13,7 +13,7 @@ import psycopg
 import pytest
 from examples.cluster.standalone import cluster
 from tests.connectors.jars import jars, needs
-from tests.postgres import Postgres
+from tests.servers.postgres import Postgres
 from tests.test_docs import ROOT, Block, blocks
 
 from deltafix.cli.main import main

@@ -1,4 +1,4 @@
-"""What `tests.cluster.Driver` runs as a process of its own: a pipeline in shards on a cluster.
+"""What `servers.cluster.Driver` runs as a process of its own: a pipeline in shards on a cluster.
 
 Usage: python -m tests.faults.cluster_job MASTER FOLDER OPTIONS; the options, of a session, are
 JSON. For each line on its input it takes all there is to take, and says at which epoch it is, or
@@ -11,8 +11,8 @@ import json
 import sys
 from pathlib import Path
 
-from tests import pipelines
-from tests.pipelines import Job
+from tests.support import pipelines
+from tests.support.pipelines import Job
 
 from deltafix.errors import DeltafixError
 from deltafix.pipeline import sink

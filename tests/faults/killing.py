@@ -79,7 +79,7 @@ class Killer:
 def forking(script: str) -> Iterator[subprocess.Popen[str]]:
     """A process with the engine loaded that forks `run(folder)` of a module to be killed."""
     root = Path(__file__).resolve().parent.parent.parent
-    places = os.pathsep.join([str(root / "src"), str(root), str(root / "tests")])
+    places = os.pathsep.join([str(root / "src"), str(root)])
     with subprocess.Popen(
         [sys.executable, "-c", RUNNER, script], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         text=True, cwd=root, env={**os.environ, "PYTHONPATH": places},

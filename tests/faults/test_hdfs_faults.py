@@ -12,7 +12,6 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests import pipelines
 from tests.faults.test_objects_faults import (
     drain,
     finish,
@@ -23,7 +22,8 @@ from tests.faults.test_objects_faults import (
 )
 from tests.faults.test_pipeline_faults import prepare
 from tests.faults.test_state_faults import check, commit, connect
-from tests.s3 import Stopped
+from tests.servers.s3 import Stopped
+from tests.support import pipelines
 
 from deltafix.errors import StateInUseError
 from deltafix.pipeline.config import read_config

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from tests.pipelines import Job
+from tests.support.pipelines import Job
 
 import deltafix
 from deltafix import Program, sql

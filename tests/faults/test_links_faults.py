@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.pipelines import Job
+from tests.support.pipelines import Job
 
 from deltafix.errors import DeltafixError, SinkError, StateError
 from deltafix.pipeline.check import check

@@ -16,11 +16,11 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests import pipelines
 from tests.faults.test_pipeline_faults import prepare
 from tests.faults.test_state_faults import COMPACT_AFTER, EPOCHS, check, commit, connect, edits
-from tests.pipelines import Job
-from tests.s3 import Cut, Server, Stopped
+from tests.servers.s3 import Cut, Server, Stopped
+from tests.support import pipelines
+from tests.support.pipelines import Job
 from tests.targets.job import job_at, replayed
 
 import deltafix

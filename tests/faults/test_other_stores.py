@@ -1,6 +1,6 @@
 """States and pipelines in Google's and Azure's object stores: what holds of S3 holds there.
 
-Tests of `test_objects_faults` run here again, each against both; `tests.stores` has the stores.
+Tests of `test_objects_faults` run here again, each against both; `servers.stores` has the stores.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from tests import pipelines
 from tests.faults.test_objects_faults import (  # noqa: F401  they run here, on these stores
     finish,
     keeper,
@@ -23,7 +22,8 @@ from tests.faults.test_objects_faults import (  # noqa: F401  they run here, on 
     test_writers_that_race_for_the_state_lose_nothing_acknowledged,
 )
 from tests.faults.test_pipeline_faults import prepare
-from tests.stores import AZURITE, Azurite, Gcs
+from tests.servers.stores import AZURITE, Azurite, Gcs
+from tests.support import pipelines
 
 from deltafix.errors import SourceError
 from deltafix.store.folder import ReplacedError, folder_at

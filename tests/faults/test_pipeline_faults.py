@@ -22,9 +22,9 @@ from random import Random
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests import pipelines
 from tests.faults.killing import Full, Halted, Killer, forking, halting, killed
-from tests.pipelines import TEXT, Job, rows_of
+from tests.support import pipelines
+from tests.support.pipelines import TEXT, Job, rows_of
 
 import deltafix
 from deltafix.errors import DeltafixError, SinkError, StateError

@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 
 from tests.faults.killing import Killer, forking, killed
-from tests.tables import World
+from tests.support.tables import World
 from tests.targets.job import stepping
 
 from deltafix.kernel.jit import JIT_DISABLED

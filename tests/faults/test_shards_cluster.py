@@ -33,15 +33,15 @@ import pytest
 from deltalake import DeltaTable
 from examples.cluster.standalone import Cluster, cluster
 from pyiceberg.catalog import load_catalog
-from tests import pipelines
-from tests.cluster import PATIENCE, Driver, kill_executor, kill_python, kill_worker
 from tests.connectors.broker import Broker
 from tests.connectors.jars import jars, needs
 from tests.connectors.test_kafka_target import changes, messages, new_topic, section
 from tests.faults.killing import small_disk_at
-from tests.pipelines import TEXT, Job
-from tests.postgres import Postgres
-from tests.s3 import Server
+from tests.servers.cluster import PATIENCE, Driver, kill_executor, kill_python, kill_worker
+from tests.servers.postgres import Postgres
+from tests.servers.s3 import Server
+from tests.support import pipelines
+from tests.support.pipelines import TEXT, Job
 from tests.targets.job import direct, replayed
 
 from deltafix.pipeline.keeper import shards_head

@@ -21,7 +21,7 @@ from random import Random
 import duckdb
 import pytest
 from tests.faults.killing import forking, killed
-from tests.sql_judge import Bag, bag
+from tests.judges.sql_judge import Bag, bag
 
 import deltafix.sql
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from tests.oracle import evaluate
+from tests.judges.oracle import evaluate
 
 import deltafix
 from deltafix.engine.state.image import SEAL_SIZE, VARIABLE

@@ -18,7 +18,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.pipelines import rows_of, signed
+from tests.support.pipelines import rows_of, signed
 
 import deltafix
 from deltafix.pipeline.manifest import read_deltas, read_view

@@ -6,7 +6,13 @@ from itertools import product
 from random import Random
 
 import pytest
-from tests.random_sets import CONNECTIVES, REDUCERS
+from tests.generators.random_sets import CONNECTIVES, REDUCERS
+from tests.judges.formula_laws import (
+    formula_derivative_law,
+    next_law,
+    precise_law,
+    simplify_law,
+)
 
 import deltafix
 from deltafix.changes import PRECISE, STANDARD, Interpretation, SetChange, connective
@@ -25,12 +31,6 @@ from deltafix.changes.formula import (
 from deltafix.errors import ChangeError, FunctorError, LawError, ReducerError
 from deltafix.reactive import Holds, check_reducer
 from deltafix.rules.operators import connected, lfp
-from formula_laws import (
-    formula_derivative_law,
-    next_law,
-    precise_law,
-    simplify_law,
-)
 
 
 def either(t, u):

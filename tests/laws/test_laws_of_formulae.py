@@ -8,6 +8,13 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.judges.formula_laws import (
+    counted_once,
+    formula_derivative_law,
+    next_law,
+    precise_law,
+    simplify_law,
+)
 
 from deltafix.changes import (
     COUNTED,
@@ -36,13 +43,6 @@ from deltafix.changes.formula import (
     relation_names,
 )
 from deltafix.changes.formula_derivative import differentiate
-from formula_laws import (
-    counted_once,
-    formula_derivative_law,
-    next_law,
-    precise_law,
-    simplify_law,
-)
 
 UNIVERSE = (0, 1)
 SCHEMA = ("x", "y")

@@ -11,7 +11,7 @@ from random import Random
 from unittest.mock import patch
 
 import pytest
-from tests.oracle import evaluate as recomputed
+from tests.judges.oracle import evaluate as recomputed
 
 import deltafix
 from deltafix import Program

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.judges.formula_laws import formula_derivative_law
 
 from deltafix.changes import PRECISE, STANDARD, Interpretation, differentiate, next_of
 from deltafix.changes.counted import COUNTED, Counting
@@ -21,7 +22,6 @@ from deltafix.changes.symbolic import (
     prove_rules,
     rule_table,
 )
-from formula_laws import formula_derivative_law
 
 pytest.importorskip("z3", reason="the extra deltafix[proofs]")
 

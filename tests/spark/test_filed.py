@@ -9,8 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests import pipelines
-from tests.pipelines import Job
+from tests.support import pipelines
+from tests.support.pipelines import Job
 
 from deltafix.errors import StateError
 from deltafix.facts.schema import Schema

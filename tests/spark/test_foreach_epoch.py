@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
-from tests import pipelines
+from tests.support import pipelines
 from tests.targets.job import finish, go, job_at, replayed
 
 from deltafix.errors import SinkError

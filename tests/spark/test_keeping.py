@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests import pipelines
-from tests.jobs import Jobs, counting_jobs
-from tests.pipelines import Job, signed
+from tests.support import pipelines
+from tests.support.jobs import Jobs, counting_jobs
+from tests.support.pipelines import Job, signed
 
 from deltafix.errors import ConfigError, StateError
 from deltafix.pipeline import sink

@@ -10,9 +10,9 @@ from random import Random
 
 import pytest
 from pyspark.errors import StreamingQueryException
-from tests.oracle import evaluate
-from tests.oracle_keyed import Change, Keys, judge
-from tests.pipelines import TEXT
+from tests.judges.oracle import evaluate
+from tests.judges.oracle_keyed import Change, Keys, judge
+from tests.support.pipelines import TEXT
 
 import deltafix
 from deltafix.errors import (

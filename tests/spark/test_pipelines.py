@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.pipelines import TEXT, Job
+from tests.support.pipelines import TEXT, Job
 
 import deltafix
 from deltafix.errors import ConfigError, PipelineError, SourceError
@@ -17,7 +17,7 @@ def rows(frame) -> set:
 
 
 def made(job: Job, **settings: object) -> SparkPipeline:
-    """The pipeline of `tests.pipelines`, in Python."""
+    """The pipeline of `tests.support.pipelines`, in Python."""
     here = job.folder
     return pipeline(
         settings.pop("program", here / "access.dl"),

@@ -12,7 +12,7 @@ from random import Random
 import pytest
 from tests.agree.test_pipeline_keys import draw_changes
 from tests.faults.killing import Halted, halting
-from tests.oracle_keyed import Keys, judge
+from tests.judges.oracle_keyed import Keys, judge
 
 from deltafix.errors import BadRowError, DriftError, PipelineError
 from deltafix.pipeline.config import read_config

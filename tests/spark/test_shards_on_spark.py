@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import psutil
 import pytest
-from tests.jobs import Jobs, counting_jobs
+from tests.support.jobs import Jobs, counting_jobs
 
 import deltafix
 from deltafix.errors import FunctorError, SparkJobError, StateError

@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
+from tests.generators.sql_values import VALUES, told
 
 import deltafix.sql
 from deltafix.spark import maintain
-from sql_values import VALUES, told
 
 pytestmark = pytest.mark.spark
 

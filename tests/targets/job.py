@@ -16,10 +16,10 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests import pipelines
 from tests.faults.killing import Killer, killed
 from tests.faults.test_pipeline_faults import PIPELINE, STARTED, prepare
-from tests.pipelines import Job, Row, rows_of
+from tests.support import pipelines
+from tests.support.pipelines import Job, Row, rows_of
 
 from deltafix.errors import SinkError
 from deltafix.pipeline.manifest import read_view

@@ -24,7 +24,7 @@ import sqlalchemy
 from deltalake import DeltaTable
 from pyiceberg.catalog import load_catalog
 from tests.faults.killing import Killer, forking
-from tests.pipelines import Row
+from tests.support.pipelines import Row
 from tests.targets import job as jobs
 from tests.targets.hook import Hook
 from tests.targets.job import (
@@ -207,7 +207,7 @@ run = jobs.run
 @pytest.fixture
 def keeper(kind, more, monkeypatch) -> None:
     """The rows of a case are where it says."""
-    monkeypatch.setattr("tests.pipelines.KEEPER", KEEPERS[kind, more])
+    monkeypatch.setattr("tests.support.pipelines.KEEPER", KEEPERS[kind, more])
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ The formula derivative says *which tuples* change; whoever counts derivations ne
 has an entry for each kind of formula that is counted: what a change of a part does to the count,
 and in which state the other parts are read meanwhile. From these entries the planner makes its
 delta rules (`plan.derive`), `symbolic` asks z3 for a proof of each, and the documentation prints
-its table. Invariant (`counted_once` of `tests/formula_laws.py`): summed with their signs, the terms
+its table. Invariant (`counted_once` of `formula_laws`): summed with their signs, the terms
 of a body are exactly new derivations minus old ones. An aggregate has one derivation a group; what
 it does is in `formula_derivative.PRECISE`, and so are the tuples: a tuple is there while its count
 is not 0.

@@ -11,7 +11,7 @@ and `R__gone(key, sequence)`, a tombstone, for deletes, so that an older row tha
 not bring the key back. A tombstone is dropped once every older row would be late (`late`). A word
 of the state is a word like any other: an epoch takes those of the keys at hand and keeps the
 winners. Invariant: a key has one word; with `sequence_by`, and no row late, what holds is a
-function of the set of words said (tests/oracle_keyed.py), so neither order, nor repetition, nor
+function of the set of words said (the tests' `oracle_keyed`), so neither order, nor repetition, nor
 cuts matter.
 
 A sequence is kept in numbers of 22 bits: wider ones would each stay in the engine's table of wide

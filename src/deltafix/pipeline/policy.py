@@ -6,7 +6,7 @@
     missing     ignore | bad            taken out, while it is not there
 
 Invariant: a row is judged by the rows that its input said before it and by nothing else, so it does
-not matter how they are cut into files, looks and epochs (tests/oracle_inputs.py says the same in
+not matter how they are cut into files, looks and epochs (`oracle_inputs` says the same in
 plain Python), nor who keeps the rows: a transaction or the shards (`Rows`). `bad` rows fail the
 epoch or go to the quarantine (`bad_rows`); what happens to a row that is not applied changes
 nothing for those behind it. The highest version is kept per relation, which is per input (a

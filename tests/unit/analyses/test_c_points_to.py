@@ -9,9 +9,9 @@ from random import Random
 
 import numba
 import pytest
+from tests.judges import oracle
+from tests.judges.c_pointers import Andersen, Facts, Heaps
 
-import oracle
-from c_pointers import Andersen, Facts, Heaps
 from deltafix.analyses.c_points_to import C_POINTS_TO
 from deltafix.analyses.facts import Fragment
 from deltafix.analyses.job import Job

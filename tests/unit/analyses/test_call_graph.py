@@ -10,8 +10,8 @@ from pathlib import Path
 from types import FrameType
 
 import pytest
+from tests.judges import oracle
 
-import oracle
 from deltafix.analyses.call_graph import CALL_GRAPH
 from deltafix.analyses.call_graph.facts import CALL_INPUTS, extract_calls
 from deltafix.analyses.call_graph.questions import Questions

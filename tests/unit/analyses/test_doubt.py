@@ -5,8 +5,7 @@ from __future__ import annotations
 from textwrap import dedent
 
 import pytest
-
-from dead_code_oracle import evaluate
+from tests.judges.dead_code_oracle import evaluate
 
 MAIN = 'if __name__ == "__main__": '
 INSTALLED = {"pyproject.toml": "[build-system]\nrequires = []\n"}

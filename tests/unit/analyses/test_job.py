@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.judges import dead_code_oracle
 
-import dead_code_oracle
 from deltafix.analyses.dead_code.extract import extract
 from deltafix.analyses.dead_code.findings import Confidence, Finding
 from deltafix.analyses.dead_code.job import DeadCode

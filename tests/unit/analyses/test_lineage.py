@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from tests.generators.lineage_views import Trees
 
 from deltafix.analyses.job import Job
 from deltafix.analyses.lineage import LINEAGE
 from deltafix.analyses.lineage.facts import INPUTS
-from lineage_views import Trees
 
 PROGRAM = LINEAGE.load_program()
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import pytest
 from sqlglot.errors import SqlglotError
+from tests.generators.lineage_trees import Row, Tree, expected
+from tests.judges import oracle
 
-import oracle
 from deltafix.analyses.job import Job
 from deltafix.analyses.lineage import LINEAGE
-from lineage_trees import Row, Tree, expected
 
 PROGRAM = LINEAGE.load_program()
 

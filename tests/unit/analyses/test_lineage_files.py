@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from importlib import import_module
 
 import pytest
+from tests.generators.lineage_views import TABLES, Trees
 
 from deltafix.analyses.job import Job
 from deltafix.analyses.lineage import LINEAGE
 from deltafix.analyses.lineage.extract import UNKNOWN_FORM
 from deltafix.analyses.lineage.facts import INPUTS
 from deltafix.errors import MissingDependencyError
-from lineage_views import TABLES, Trees
 
 TREE = {
     "raw.sql": "CREATE TABLE raw.orders (id INT, who INT, cents INT, note TEXT);"

@@ -10,11 +10,11 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from tests.generators.lineage_trees import Tree
 
 from deltafix.analyses.job import Job
 from deltafix.analyses.lineage import LINEAGE
 from deltafix.analyses.lineage.openlineage import events
-from lineage_trees import Tree
 
 NOW = datetime.fromisoformat("2024-05-06T07:08:09+00:00")
 Event = dict[str, Any]

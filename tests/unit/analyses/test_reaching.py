@@ -9,9 +9,9 @@ from random import Random
 
 import numba
 import pytest
+from tests.judges import oracle
+from tests.judges.c_flow import Facts, Programs, worklist
 
-import oracle
-from c_flow import Facts, Programs, worklist
 from deltafix.analyses.facts import Fragment
 from deltafix.analyses.job import Job
 from deltafix.analyses.reaching import REACHING

@@ -5,8 +5,8 @@ from __future__ import annotations
 from textwrap import dedent
 
 import pytest
+from tests.judges.dead_code_oracle import PROGRAM, dead, evaluate
 
-from dead_code_oracle import PROGRAM, dead, evaluate
 from deltafix.analyses.dead_code import DEAD_CODE
 from deltafix.analyses.dead_code.why import Explainer
 

@@ -6,8 +6,8 @@ import random
 from dataclasses import replace
 
 import pytest
+from tests.judges import oracle
 
-import oracle
 from deltafix.analyses.analysis import Analysis
 from deltafix.analyses.job import Job
 from deltafix.analyses.points_to import POINTS_TO

@@ -11,8 +11,8 @@ from textwrap import dedent
 
 import pytest
 from bench.dead_code import PACKAGES, Answer, Verdict, precision, read_verdicts, vulture_found
+from tests.judges.dead_code_oracle import PROGRAM, evaluate
 
-from dead_code_oracle import PROGRAM, evaluate
 from deltafix.analyses.dead_code import DEAD_CODE
 from deltafix.analyses.dead_code.job import DeadCode
 from deltafix.analyses.watch import Watcher

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 from bench import fuzz
-
-import stories
+from tests.support import stories
 
 FEATURES = fuzz.strategies.FEATURES - {"aggregates", "groups"}
 

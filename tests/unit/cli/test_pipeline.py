@@ -6,7 +6,7 @@ import json
 from itertools import islice
 
 import pytest
-from tests.pipelines import Job, open_pipeline
+from tests.support.pipelines import Job, open_pipeline
 from tests.unit.pipeline.test_requests import job_of
 
 

@@ -13,7 +13,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from tests.pipelines import Job
+from tests.support.pipelines import Job
 
 import deltafix
 import deltafix.sql

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.pipelines import Job
+from tests.support.pipelines import Job
 
 from deltafix.errors import SourceError
 from deltafix.facts.sink import whole_file

@@ -6,8 +6,8 @@ import json
 from io import StringIO
 
 import pytest
-from tests.proof_checker import INTERNAL
-from tests.proof_programs import KINDS, KINDS_ABSENT, KINDS_FACTS, KINDS_PRESENT
+from tests.generators.proof_programs import KINDS, KINDS_ABSENT, KINDS_FACTS, KINDS_PRESENT
+from tests.judges.proof_checker import INTERNAL
 
 PROGRAM = """
 .decl edge(x: symbol, y: symbol)

@@ -7,14 +7,14 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.generators.strategies import FEATURES, FOLDS, random_program, random_script, replay
+from tests.judges.oracle import evaluate
 
 from deltafix.datalog.components.instantiate import MAX_ITEMS
 from deltafix.datalog.format import format_program
 from deltafix.datalog.load import analyse
 from deltafix.datalog.program import Program
 from deltafix.rules import builder, dsl
-from oracle import evaluate
-from strategies import FEATURES, FOLDS, random_program, random_script, replay
 
 NEAT = """\
 // graphs

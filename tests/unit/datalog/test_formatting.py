@@ -5,13 +5,13 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.generators.strategies import random_program
 
 from deltafix.datalog.format import format_program
 from deltafix.datalog.lexer import tokenize
 from deltafix.datalog.program import Program
 from deltafix.datalog.source import Source
 from deltafix.errors import ProgramError
-from strategies import random_program
 
 MESSY = """
 // header

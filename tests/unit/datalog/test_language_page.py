@@ -9,12 +9,12 @@ import re
 from pathlib import Path
 
 import pytest
+from tests.judges.oracle import evaluate
 
 import deltafix
 from deltafix.datalog.load import analyse
 from deltafix.plan.build import analysed
 from deltafix.reactive import reducer
-from oracle import evaluate
 
 PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "language.md").read_text("utf-8")
 FILES = dict(re.findall(r'^```prolog title="([^"]+)"\n(.*?)^```$', PAGE, re.MULTILINE | re.DOTALL))

@@ -12,10 +12,10 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pytest
+from tests.judges.oracle import evaluate
 
 import deltafix
 from deltafix.errors import BudgetError
-from oracle import evaluate
 
 
 class Chapter(NamedTuple):

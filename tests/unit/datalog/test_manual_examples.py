@@ -6,11 +6,11 @@ Written for this suite; each uses a construct the way the manual describes it, u
 from __future__ import annotations
 
 import pytest
+from tests.judges.oracle import evaluate
 
 import deltafix
 from deltafix.datalog.format import format_program
 from deltafix.datalog.program import Program
-from oracle import evaluate
 
 PROGRAMS = {
     "a component is a namespace": (

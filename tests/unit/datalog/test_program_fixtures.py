@@ -11,11 +11,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.judges.oracle import evaluate
+from tests.support.fixture_rows import read_rows
 
 from deltafix.datalog.format import format_program
 from deltafix.datalog.program import Program
-from fixture_rows import read_rows
-from oracle import evaluate
 
 PROGRAMS = sorted((Path(__file__).parents[2] / "fixtures" / "programs").iterdir())
 

@@ -8,12 +8,8 @@ from random import Random
 
 import pytest
 from hypothesis import given, settings
-
-from deltafix.datalog.program import Program
-from deltafix.rules.check import typed
-from oracle import evaluate
-from random_extended import GROUPS
-from strategies import (
+from tests.generators.random_extended import GROUPS
+from tests.generators.strategies import (
     FEATURES,
     FOLDS,
     programs_with_scripts,
@@ -21,6 +17,10 @@ from strategies import (
     random_script,
     replay,
 )
+from tests.judges.oracle import evaluate
+
+from deltafix.datalog.program import Program
+from deltafix.rules.check import typed
 
 MARKS = {
     "aggregates": (" : {",),

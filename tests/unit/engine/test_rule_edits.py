@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.oracle import evaluate
+from tests.judges.oracle import evaluate
 
 import deltafix
 from deltafix.engine import link

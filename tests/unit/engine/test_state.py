@@ -13,8 +13,15 @@ from random import Random
 
 import numpy as np
 import pytest
-from tests.oracle import evaluate
-from tests.strategies import FEATURES, FOLDS, REDUCERS, random_program, random_script, replay
+from tests.generators.strategies import (
+    FEATURES,
+    FOLDS,
+    REDUCERS,
+    random_program,
+    random_script,
+    replay,
+)
+from tests.judges.oracle import evaluate
 
 import deltafix
 from deltafix.engine.state import log

@@ -11,7 +11,7 @@ import threading
 from typing import Any
 
 import pytest
-from tests.threads import elsewhere
+from tests.support.threads import elsewhere
 
 import deltafix
 from deltafix.engine import invariants, sizes

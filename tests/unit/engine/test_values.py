@@ -6,7 +6,7 @@ import math
 
 import pyarrow as pa
 import pytest
-from tests.oracle import evaluate
+from tests.judges.oracle import evaluate
 
 import deltafix
 from deltafix.errors import TypeMismatchError

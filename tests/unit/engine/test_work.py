@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from random import Random
 
 import pytest
-from tests.derivation_counts import derivation_counts
+from tests.judges.derivation_counts import derivation_counts
 
 import deltafix
 from deltafix import Program

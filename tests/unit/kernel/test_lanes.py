@@ -11,8 +11,8 @@ from random import Random
 from unittest.mock import patch
 
 import pytest
-from tests.colliding import colliding
-from tests.interrupt import Interrupt
+from tests.generators.colliding import colliding
+from tests.support.interrupt import Interrupt
 
 import deltafix
 from deltafix.engine import lanes

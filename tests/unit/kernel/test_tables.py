@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.colliding import colliding
+from tests.generators.colliding import colliding
 
 import deltafix
 from deltafix.engine.lanes import Lanes

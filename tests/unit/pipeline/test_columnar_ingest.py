@@ -1,6 +1,6 @@
 """Signed batches through columns and codes agree with taking their rows one by one.
 
-The judge (`tests/oracle_inputs.py`) takes rows one by one, in order. Columns are chosen so that
+The judge (`judges/oracle_inputs.py`) takes rows one by one, in order. Columns are chosen so that
 rows fit one integer in one machine word, only with a second sort, or not at all.
 """
 
@@ -12,7 +12,7 @@ from random import Random
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.oracle_inputs import ABSENT, Judged, Message, Options
+from tests.judges.oracle_inputs import ABSENT, Judged, Message, Options
 
 import deltafix
 from deltafix.errors import FactError

@@ -8,7 +8,7 @@ from random import Random
 
 import pyarrow as pa
 import pytest
-from tests.oracle_inputs import Judged, Message, Options
+from tests.judges.oracle_inputs import Judged, Message, Options
 
 from deltafix.pipeline.condense import PLACE, condense
 from deltafix.pipeline.keyed import Keying

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.pipelines import Job
+from tests.support.pipelines import Job
 
 from deltafix.errors import ConfigError, ProgramError, SourceError
 from deltafix.pipeline.config import read_config

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests.topics import LocalMemoryTopic, MemorySpark, MemoryTopic, Records
+from tests.servers.topics import LocalMemoryTopic, MemorySpark, MemoryTopic, Records
 
 import deltafix
 from deltafix.errors import DriftError, OffsetError

@@ -7,7 +7,7 @@ from datetime import datetime
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.pipelines import Job
+from tests.support.pipelines import Job
 
 from deltafix.errors import BadRowError, DriftError, PipelineError
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from tests.pipelines import Job, signed
+from tests.support.pipelines import Job, signed
 
 from deltafix.errors import PipelineError, StateError
 from deltafix.facts.arrow import table_from_rows

@@ -16,8 +16,8 @@ import psycopg
 import pytest
 from psycopg import errors
 from psycopg.pq import ExecStatus
-from tests.pipelines import open_pipeline
-from tests.postgres import Postgres
+from tests.servers.postgres import Postgres
+from tests.support.pipelines import open_pipeline
 
 from deltafix.errors import (
     BadRowError,

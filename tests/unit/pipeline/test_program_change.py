@@ -8,10 +8,10 @@ import shutil
 from random import Random
 
 import pytest
-from tests import pipelines
-from tests.oracle import evaluate
-from tests.pipelines import TEXT, Job, rows_of, signed
-from tests.strategies import FEATURES, random_program, random_script, replay
+from tests.generators.strategies import FEATURES, random_program, random_script, replay
+from tests.judges.oracle import evaluate
+from tests.support import pipelines
+from tests.support.pipelines import TEXT, Job, rows_of, signed
 
 import deltafix
 from deltafix.errors import (

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.faults.test_pipeline_faults import prepare
-from tests.pipelines import Job
-from tests.s3 import Server
-from tests.stores import AZURITE, Azurite, Gcs
+from tests.servers.s3 import Server
+from tests.servers.stores import AZURITE, Azurite, Gcs
+from tests.support.pipelines import Job
 
 from deltafix.errors import ConfigError, DriftError, PipelineError
 from deltafix.pipeline import check

@@ -16,7 +16,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests.pipelines import Job
+from tests.support.pipelines import Job
 
 from deltafix.errors import BadRowError
 from deltafix.pipeline import check, status

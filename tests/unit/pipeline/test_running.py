@@ -9,7 +9,7 @@ from random import Random
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.pipelines import Job, signed
+from tests.support.pipelines import Job, signed
 
 from deltafix.errors import BadRowError, DriftError, PipelineError, SourceError, StateInUseError
 from deltafix.pipeline import manifest
@@ -108,12 +108,12 @@ def test_a_state_goes_to_spark_and_back_even_within_a_file(spark, monkeypatch, t
     with job.open() as pipeline:
         pipeline.step()
         assert pipeline.maintainer.db.count("member") == 4
-    monkeypatch.setattr("tests.pipelines.RUNNER", "spark")
+    monkeypatch.setattr("tests.support.pipelines.RUNNER", "spark")
     with job.open() as pipeline:
         assert [sum(epoch.read.values()) for epoch in pipeline.drain()] == [6]
         job.check(pipeline)
     job.say("member", ("-", ("u1", "core")))
-    monkeypatch.setattr("tests.pipelines.RUNNER", "local")
+    monkeypatch.setattr("tests.support.pipelines.RUNNER", "local")
     job.run()
 
 

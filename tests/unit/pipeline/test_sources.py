@@ -11,7 +11,7 @@ from random import Random
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.pipelines import open_pipeline
+from tests.support.pipelines import open_pipeline
 
 import deltafix
 from deltafix.errors import BadRowError, ConfigError, DriftError, PipelineError

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.pipelines import open_pipeline
+from tests.support.pipelines import open_pipeline
 
 from deltafix.errors import DriftError, KeyBreachError
 from deltafix.pipeline.check import check

@@ -12,7 +12,7 @@ from random import Random
 
 import pyarrow as pa
 import pytest
-from tests.pipelines import open_pipeline
+from tests.support.pipelines import open_pipeline
 
 from deltafix.errors import (
     BadRowError,

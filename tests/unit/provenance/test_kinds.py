@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.proof_checker import INTERNAL
+from tests.judges.proof_checker import INTERNAL
 
 import deltafix
 from deltafix.errors import NoSuchFactError

@@ -6,13 +6,13 @@ import json
 from random import Random
 
 import pytest
+from tests.generators.random_rights import dsl_of, random_model
 
 import deltafix.rights
 from deltafix.errors import RightsModelError
 from deltafix.rights.dsl import parse_dsl
 from deltafix.rights.model_json import model_of_json
 from deltafix.rights.validate import checked
-from random_rights import dsl_of, random_model
 
 MODEL = """model
   schema 1.1

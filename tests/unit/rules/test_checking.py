@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given, settings
+from tests.generators.strategies import programs
 
 from deltafix.datalog.load import analyse
 from deltafix.datalog.program import Program
@@ -14,7 +15,6 @@ from deltafix.rules.infer import term_type
 from deltafix.rules.strata import Stratum
 from deltafix.rules.terms import Const
 from deltafix.rules.walk import subterms, terms_of
-from strategies import programs
 
 DECLS = """
 .decl n(x: number) .decl u(x: unsigned) .decl f(x: float) .decl s(x: symbol)

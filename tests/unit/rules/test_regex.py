@@ -6,7 +6,7 @@ import sys
 from random import Random
 
 import pytest
-from tests.oracle_regex import Malformed, matches
+from tests.judges.oracle_regex import Malformed, matches
 
 from deltafix.errors import MissingDependencyError
 from deltafix.rules.regex import RegexError, compile_regex

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.generators.strategies import programs
 
 from deltafix.datalog.load import analyse
 from deltafix.datalog.program import Program
@@ -11,7 +12,6 @@ from deltafix.rules.ast import Atom, Comparison
 from deltafix.rules.functors import INFIX
 from deltafix.rules.show import show_term
 from deltafix.rules.terms import Aggregate, Call, Const, Term, Var
-from strategies import programs
 
 leaves = st.one_of(
     st.sampled_from([Var("x"), Var("y")]),

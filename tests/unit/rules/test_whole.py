@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.oracle import evaluate
+from tests.judges.oracle import evaluate
 
 import deltafix
 from deltafix.datalog.program import Program

@@ -5,10 +5,10 @@ from __future__ import annotations
 from random import Random
 
 import pytest
+from tests.judges.oracle import evaluate
 
 import deltafix
 from deltafix.datalog.program import Program
-from oracle import evaluate
 
 PRICE = (
     ".decl price(s: symbol, k: number, x: number)\n.input price\n.decl best(s: symbol, p: number)\n"

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.judges.sql_judge import changes_followed
 
 import deltafix.sql
 from deltafix.errors import SqlRefusedError
 from deltafix.sql.arrays import packed, unpacked
-from sql_judge import changes_followed
 
 ELEMENTS: dict[Any, st.SearchStrategy[Any]] = {
     "number": st.integers(-(1 << 63), (1 << 63) - 1),

@@ -7,12 +7,12 @@ from math import inf, nan
 from typing import Any
 
 import pytest
+from tests.judges.sql_judge import changes_followed
 
 import deltafix.sql
 from deltafix.sql import asof
 from deltafix.sql.asof import NearestRows
 from deltafix.sql.reducers import Way, ranked
-from sql_judge import changes_followed
 
 TABLES = (
     "CREATE TABLE t (id INT PRIMARY KEY, k TEXT, ts TIMESTAMP, n INT)",

@@ -8,12 +8,12 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 import pytest
+from tests.judges.sql_judge import views_followed
 
 import deltafix.sql
 from deltafix.errors import SourceError, SqlDataError, SqlProgrammingError, SqlRefusedError
 from deltafix.sql import binary
 from deltafix.sql.files import take_in, write_view
-from sql_judge import views_followed
 
 TABLE = "CREATE TABLE t (id INTEGER PRIMARY KEY, b BLOB, c BYTEA NOT NULL DEFAULT '\\x00', s TEXT)"
 EDITS = (

@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.generators.random_sql import case_of
 
 import deltafix.sql
 from deltafix.errors import (
@@ -25,7 +26,6 @@ from deltafix.errors import (
 from deltafix.sql import Connection, ViewDelta, text
 from deltafix.sql.parameters import bound
 from deltafix.sql.scalar import Scalars
-from random_sql import case_of
 
 pytestmark = pytest.mark.usefixtures("warm_kernel")
 

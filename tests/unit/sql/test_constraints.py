@@ -10,9 +10,9 @@ from pathlib import Path
 
 import duckdb
 import pytest
+from tests.judges.sql_judge import states_during
 
 import deltafix.sql
-from sql_judge import states_during
 
 MADE = """
 CREATE TABLE t (id INTEGER, a INTEGER, s TEXT DEFAULT 'x', f DOUBLE);

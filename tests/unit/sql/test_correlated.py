@@ -6,9 +6,9 @@ Random ones are in `tests/agree/test_sql_oracle.py`.
 from __future__ import annotations
 
 import pytest
+from tests.judges.sql_judge import changes_followed
 
 import deltafix.sql
-from sql_judge import changes_followed
 
 TABLES = (
     "CREATE TABLE t (id INTEGER, a INTEGER, b INTEGER, s TEXT)",

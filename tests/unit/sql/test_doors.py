@@ -21,13 +21,13 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.generators.sql_values import VALUES, told
 
 import deltafix.sql
 from deltafix.cli.main import main
 from deltafix.facts.values import plain_text
 from deltafix.pipeline.manifest import read_view
 from deltafix.sql.files import take_in, write_view
-from sql_values import VALUES, told
 
 
 def of(rows: Iterable[dict[str, Any]]) -> list[Any]:

@@ -112,7 +112,7 @@ def test_another_deltafix_derives_anew(tmp_path: Path, monkeypatch: pytest.Monke
 NAMED = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from random_sql import case_of
+from tests.generators.random_sql import case_of
 from deltafix.rules.show import show_rule
 import deltafix.sql
 for seed in range(40):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from tests.judges.sql_judge import changes_followed
 
 import deltafix.sql
-from sql_judge import changes_followed
 
 TABLES = ("CREATE TABLE t (a INTEGER, b INTEGER, c INTEGER)", "CREATE TABLE u (k INTEGER)")
 EDITS = (

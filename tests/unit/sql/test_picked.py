@@ -8,10 +8,10 @@ from fractions import Fraction
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.judges.sql_judge import changes_followed
 
 import deltafix.sql
 from deltafix.sql.reducers import Product
-from sql_judge import changes_followed
 
 EDITS = (
     "INSERT INTO t VALUES (1, NULL, 1, 1.5, 2.5, 'a'), (1, 5, 2, 2, 1.1, 'b'), "

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import duckdb
 import pytest
+from tests.judges.sql_judge import bag
 
 import deltafix.sql
-from sql_judge import bag
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "sql.md"
 TEXT = PAGE.read_text()

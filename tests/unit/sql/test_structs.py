@@ -8,12 +8,12 @@ from collections.abc import Iterator
 import duckdb
 import pyarrow as pa
 import pytest
+from tests.judges.sql_judge import changes_followed, views_followed
 
 import deltafix.sql
 from deltafix.errors import SqlRefusedError
 from deltafix.sql.logical import SqlLogical
 from deltafix.sql.types import INTEGER, TEXT, array_type, struct_type
-from sql_judge import changes_followed, views_followed
 
 TABLE = """
 CREATE TABLE t (id INTEGER PRIMARY KEY, s STRUCT(a INTEGER, b VARCHAR), l STRUCT(x INTEGER)[],

@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests.threads import elsewhere
+from tests.support.threads import elsewhere
 
 import deltafix.sql
 from deltafix.errors import SqlOperationalError

@@ -5,10 +5,10 @@ from __future__ import annotations
 from itertools import product
 
 import pytest
+from tests.judges.sql_judge import changes_followed
 
 import deltafix.sql
 from deltafix.errors import SqlProgrammingError, SqlRefusedError
-from sql_judge import changes_followed
 
 TABLE = (
     "CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT, s TEXT, d DATE, m TIMESTAMP, f DOUBLE, "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from tests.browser import end_browser
+from tests.servers.browser import end_browser
 
 
 @pytest.fixture(scope="session", autouse=True)

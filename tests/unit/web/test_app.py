@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 from httpx import ASGITransport, AsyncClient, Response
-from tests.proof_checker import INTERNAL
-from tests.proof_programs import KINDS, KINDS_ABSENT, KINDS_FACTS, KINDS_PRESENT
+from tests.generators.proof_programs import KINDS, KINDS_ABSENT, KINDS_FACTS, KINDS_PRESENT
+from tests.judges.proof_checker import INTERNAL
 
 import deltafix
 import deltafix.sql

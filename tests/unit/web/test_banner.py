@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.browser import Browser, chromium
-from tests.served import running, write
+from tests.servers.browser import Browser, chromium
+from tests.servers.served import running, write
 
 import deltafix
 import deltafix.sql

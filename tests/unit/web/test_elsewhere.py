@@ -6,8 +6,8 @@ import json
 import shutil
 
 import pytest
-from tests.browser import Browser, chromium
-from tests.served import running, serving_files
+from tests.servers.browser import Browser, chromium
+from tests.servers.served import running, serving_files
 
 import deltafix
 from deltafix.web import page

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 
 import pytest
-from tests.browser import Browser, chromium
-from tests.served import running, write
+from tests.servers.browser import Browser, chromium
+from tests.servers.served import running, write
 
 import deltafix
 from deltafix.engine.follow import FactFolder, ProgramFile

@@ -9,8 +9,8 @@ import json
 import random
 
 import pytest
-from tests.browser import CY, Browser, chromium
-from tests.served import running
+from tests.servers.browser import CY, Browser, chromium
+from tests.servers.served import running
 
 import deltafix
 from deltafix.web.graph import EDGES, NODES

@@ -23,7 +23,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from tests.served import Door, events
+from tests.servers.served import Door, events
 
 import deltafix
 import deltafix.sql

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.browser import CY, Browser, chromium
-from tests.served import running
+from tests.servers.browser import CY, Browser, chromium
+from tests.servers.served import running
 
 import deltafix
 from deltafix.web.server import Server

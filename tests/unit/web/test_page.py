@@ -10,8 +10,8 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
-from tests.browser import CY, Browser, chromium
-from tests.served import running, write
+from tests.servers.browser import CY, Browser, chromium
+from tests.servers.served import running, write
 
 import deltafix
 import deltafix.sql

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from tests.beyond_oracle import Facts, Judge, layer
+from tests.judges.beyond_oracle import Facts, Judge, layer
 
 from deltafix.engine.beyond import Stratum
 from deltafix.engine.beyond.checks import intrinsic

@@ -7,7 +7,7 @@ from contextlib import suppress
 from random import Random
 
 import pytest
-from tests.beyond_oracle import arguments, body
+from tests.judges.beyond_oracle import arguments, body
 from tests.unit.engine.beyond.driver import Driver
 
 from deltafix.engine.beyond.epoch import Epoch

@@ -17,11 +17,11 @@ from dataclasses import replace
 from itertools import permutations
 from types import MappingProxyType
 
-from tests.oracle import Keeper, evaluate
-from tests.oracle_keep import equivalence, lattice
-from tests.oracle_rules import Bindings, Case, Facts, Undefined, World
-from tests.oracle_scopes import cases_of, hoisted, own
-from tests.oracle_values import same
+from tests.judges.oracle import Keeper, evaluate
+from tests.judges.oracle_keep import equivalence, lattice
+from tests.judges.oracle_rules import Bindings, Case, Facts, Undefined, World
+from tests.judges.oracle_scopes import cases_of, hoisted, own
+from tests.judges.oracle_values import same
 
 from deltafix.datalog.load import analyse
 from deltafix.datalog.program import Program

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass, field
 from random import Random
 
-from random_extended import extended
+from tests.generators.random_extended import extended
 
 __all__ = ["CORNERS", "FAR", "NUMBERS", "SYMBOLS", "Body", "Generator", "Relation", "asked"]
 

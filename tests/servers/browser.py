@@ -21,8 +21,8 @@ from typing import NamedTuple
 
 __all__ = ["CY", "Browser", "Heard", "chromium", "end_browser"]
 
-_AXE = Path(__file__).parent / "axe" / "axe.min.js"
-_LOOKS = Path(__file__).parent / "looks.js"
+_AXE = Path(__file__).parents[1] / "axe" / "axe.min.js"
+_LOOKS = Path(__file__).parents[1] / "looks.js"
 CY = "document.querySelector('#canvas')?._cyreg?.cy"
 """What Cytoscape draws on the page's canvas, by its own name."""
 

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from tests.oracle_inputs import JUNK
+from tests.judges.oracle_inputs import JUNK
 
 Row = tuple[object, ...]
 

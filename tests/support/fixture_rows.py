@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from tests.judges.oracle_values import wrap
+
 from deltafix.facts.values import Branch
 from deltafix.rules.ast import Program
-from oracle_values import wrap
 
 __all__ = ["kinds_of", "least", "read_rows"]
 

@@ -14,12 +14,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from deltafix.facts.values import Branch
-from deltafix.rules.ast import BASES, Atom, Comparison, Formula, Not, Program, Rule
-from deltafix.rules.terms import Aggregate, Call, Const, Term, Var, Wildcard
-from oracle_scopes import bindable, cases_of, extreme, given, named, names_in, own, pattern
-from oracle_types import Kinds
-from oracle_values import (
+from tests.judges.oracle_scopes import (
+    bindable,
+    cases_of,
+    extreme,
+    given,
+    named,
+    names_in,
+    own,
+    pattern,
+)
+from tests.judges.oracle_types import Kinds
+from tests.judges.oracle_values import (
     Undefined,
     apply,
     compare,
@@ -31,6 +37,10 @@ from oracle_values import (
     total,
     wrap,
 )
+
+from deltafix.facts.values import Branch
+from deltafix.rules.ast import BASES, Atom, Comparison, Formula, Not, Program, Rule
+from deltafix.rules.terms import Aggregate, Call, Const, Term, Var, Wildcard
 
 __all__ = ["Bindings", "Case", "Facts", "World"]
 

@@ -67,8 +67,8 @@ class Driver:
     def __init__(
         self, cluster: Cluster, folder: Path, log: Path, options: Mapping[str, str] = NO_MORE
     ) -> None:
-        root = Path(__file__).resolve().parent.parent
-        places = map(str, [Path(deltafix.__file__).parents[1], root, root / "tests"])
+        root = Path(__file__).resolve().parents[2]
+        places = map(str, [Path(deltafix.__file__).parents[1], root])
         environment = {
             **cluster.environment, "PYSPARK_PYTHON": sys.executable,
             "PYTHONPATH": os.pathsep.join(places),

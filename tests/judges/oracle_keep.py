@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from oracle_values import order
+from tests.judges.oracle_values import order
 
 __all__ = ["choice", "equivalence", "lattice"]
 

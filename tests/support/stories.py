@@ -19,14 +19,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.generators.strategies import FOLDS, REDUCERS
+from tests.judges import oracle
+from tests.judges.oracle_values import wrap
+
 import deltafix
-import oracle
-from oracle_values import wrap
-from strategies import FOLDS, REDUCERS
 
 __all__ = ["FOLDER", "Change", "Edit", "Story", "judged", "read_stories", "show", "told"]
 
-FOLDER = Path(__file__).parent / "fixtures" / "incremental"
+FOLDER = Path(__file__).parents[1] / "fixtures" / "incremental"
 
 Edit = tuple[str, str, tuple]
 """(sign, relation, row); sign is `+` or `-`."""

@@ -1,4 +1,4 @@
-"""Object stores on loopback that speak Google's and Azure's protocols, beside `tests/s3.py`.
+"""Object stores on loopback that speak Google's and Azure's protocols, beside `servers/s3.py`.
 
 `Gcs` stands for Google's: its XML interface is that of S3 but for what a version is, so moto's
 server answers, and generations are counted and compared here, as Google documents them.
@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any, Self
 from uuid import uuid4
 
-from tests.s3 import SIGNED, Server
+from tests.servers.s3 import SIGNED, Server
 
-AZURITE = Path(__file__).parents[1] / "build/azurite/node_modules/.bin/azurite-blob"
+AZURITE = Path(__file__).parents[2] / "build/azurite/node_modules/.bin/azurite-blob"
 _ACCOUNT = "devstoreaccount1"
 _SHARED = (  # public: every emulator has it
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="

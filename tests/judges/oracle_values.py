@@ -13,7 +13,7 @@ import struct
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
 
-from oracle_regex import Malformed, matches
+from tests.judges.oracle_regex import Malformed, matches
 
 __all__ = [
     "Undefined",

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import oracle
+from tests.judges import oracle
+
 from deltafix.analyses.dead_code import DEAD_CODE, UNUSED
 from deltafix.analyses.dead_code.policy import policy_facts
 

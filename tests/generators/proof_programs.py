@@ -10,8 +10,16 @@ from __future__ import annotations
 import re
 from random import Random
 
-from tests.random_extended import BEYOND
-from tests.strategies import CORE, FEATURES, FOLDS, REDUCERS, random_program, random_script, replay
+from tests.generators.random_extended import BEYOND
+from tests.generators.strategies import (
+    CORE,
+    FEATURES,
+    FOLDS,
+    REDUCERS,
+    random_program,
+    random_script,
+    replay,
+)
 
 import deltafix
 from deltafix.errors import CyclicDataError, ProgramError

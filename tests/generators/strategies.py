@@ -16,14 +16,14 @@ from operator import xor
 from random import Random
 
 from hypothesis import strategies as st
+from tests.generators.random_extended import GROUPS
+from tests.generators.random_rules import CORNERS, FAR, NUMBERS, SYMBOLS, Generator
+from tests.judges.oracle_values import order
 
 from deltafix.datalog.program import Program
 from deltafix.reactive import reducer
 from deltafix.rules import whole
 from deltafix.rules.whole import MOST
-from oracle_values import order
-from random_extended import GROUPS
-from random_rules import CORNERS, FAR, NUMBERS, SYMBOLS, Generator
 
 __all__ = [
     "CORE",

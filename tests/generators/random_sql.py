@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from random_schema import Columns, Table, altered, referring, truncated
+from tests.generators.random_schema import Columns, Table, altered, referring, truncated
 
 __all__ = ["Case", "case_of"]
 

@@ -14,7 +14,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from random_rules import Generator, Relation
+    from tests.generators.random_rules import Generator, Relation
 
 __all__ = ["BEYOND", "GROUPS", "extended"]
 

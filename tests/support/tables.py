@@ -15,8 +15,8 @@ from typing import Any
 
 import psycopg
 from psycopg import errors
-from tests.oracle import evaluate
-from tests.pipelines import TEXT, Row, rows_of, shards_here, signed
+from tests.judges.oracle import evaluate
+from tests.support.pipelines import TEXT, Row, rows_of, shards_here, signed
 
 import deltafix
 from deltafix.engine.database import Database

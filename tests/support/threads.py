@@ -28,14 +28,15 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
+from tests.generators.strategies import FOLDS, REDUCERS, random_program, random_row
+from tests.judges.oracle import evaluate
+from tests.support.thread_doors import DOORS, Held, said
+
 import deltafix
 from deltafix.datalog.program import Program
 from deltafix.errors import CancelledError, FactError, ProgramError, UnknownRelationError
 from deltafix.rules.show import show, show_rule
 from deltafix.web.table import Tables
-from oracle import evaluate
-from strategies import FOLDS, REDUCERS, random_program, random_row
-from thread_doors import DOORS, Held, said
 
 __all__ = ["Failure", "Play", "elsewhere"]
 

@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import sqlglot
 from sqlglot import exp
+from tests.generators.random_sql import Case
 
 import deltafix.sql
-from random_sql import Case
 
 if TYPE_CHECKING:
     import pytest

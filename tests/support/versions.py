@@ -16,7 +16,7 @@ import pyspark
 import pytest
 from tests.connectors.jars import SETS
 
-FILE: Final = Path(__file__).parent / "connectors" / "versions.json"
+FILE: Final = Path(__file__).parents[1] / "connectors" / "versions.json"
 _JARS: Final = ("delta", "iceberg", "kafka")
 _ORDER: Final = ("failed", "skipped", "passed")
 _SHOWN: dict[str, str] = {}

@@ -26,13 +26,14 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
+from tests.judges.oracle_keep import choice, equivalence, lattice
+from tests.judges.oracle_rules import Case, Facts, World
+from tests.judges.oracle_scopes import cases_of, hoisted
+from tests.judges.oracle_strata import levels, loops, uses_of
+from tests.judges.oracle_values import Undefined, order
+
 from deltafix.rules.ast import Dominates, Program
 from deltafix.rules.terms import constant
-from oracle_keep import choice, equivalence, lattice
-from oracle_rules import Case, Facts, World
-from oracle_scopes import cases_of, hoisted
-from oracle_strata import levels, loops, uses_of
-from oracle_values import Undefined, order
 
 __all__ = ["Undefined", "evaluate"]
 

@@ -29,13 +29,13 @@ from random import Random
 from typing import Any
 
 import duckdb
-from tests.served import Door, events, running
+from tests.judges.sql_judge import Bag, bag
+from tests.servers.served import Door, events, running
+from tests.support.threads import Failure, often_switched
 
 import deltafix.sql
 from deltafix.web.feed import Limits
 from deltafix.web.server import Server
-from sql_judge import Bag, bag
-from threads import Failure, often_switched
 
 __all__ = ["SqlPlay"]
 

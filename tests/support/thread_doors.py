@@ -14,13 +14,13 @@ from random import Random
 from typing import Any
 
 import pyarrow as pa
+from tests.generators.strategies import random_row
 
 import deltafix
 from deltafix.errors import ExplanationError, FactError, NoSuchFactError
 from deltafix.facts.values import Branch
 from deltafix.web.graph import graph
 from deltafix.web.table import View
-from strategies import random_row
 
 __all__ = ["DOORS", "said"]
 
