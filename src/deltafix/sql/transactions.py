@@ -89,7 +89,9 @@ class Transactions(Maintained):
         """
         with self._turn:
             self._require_open()
-            self._commit()
+            text = "COMMIT"
+            with self.mapped(Statement(text, 0, len(text), exp.Commit(), explain="")):
+                self._commit()
 
     def _commit(self, statement: Statement | None = None) -> None:
         try:

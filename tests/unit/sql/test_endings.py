@@ -10,6 +10,7 @@ from collections import Counter
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 import pytest
 
 import deltafix.sql
@@ -101,6 +102,28 @@ def test_an_edit_that_makes_a_cycle_is_undone_and_said() -> None:
         assert Counter(db.execute("SELECT * FROM v").fetchall()) == before
         db.execute("BEGIN; DELETE FROM g WHERE a = 3; INSERT INTO g VALUES (9, 2); COMMIT")
         assert Counter(db.execute("SELECT x FROM v").fetchall()) == {(2,): 2, (3,): 3}
+
+
+@pytest.mark.parametrize("ended", ["execute", "commit", "with", "insert"])
+def test_what_ends_a_transaction_in_python_says_it_in_the_words_of_sql(ended: str) -> None:
+    with deltafix.sql.connect() as db:
+        db.execute(TABLES)
+        db.execute("""CREATE MATERIALIZED VIEW v AS WITH RECURSIVE r (x) AS (
+            SELECT a FROM g UNION ALL SELECT g.b FROM r JOIN g ON g.a = r.x) SELECT * FROM r""")
+        before = db.execute("SELECT COUNT(*) FROM v").fetchall()
+        if ended != "insert":
+            db.execute("BEGIN; INSERT INTO g VALUES (9, 1)")
+        with pytest.raises(deltafix.sql.DataError, match=r"in view 'v'.*rolled back"):
+            if ended == "execute":
+                db.execute("COMMIT")
+            elif ended == "commit":
+                db.commit()
+            elif ended == "with":
+                with db:
+                    pass
+            else:
+                db.insert("g", pa.table({"a": [9], "b": [1]}))
+        assert db.execute("SELECT COUNT(*) FROM v").fetchall() == before
 
 
 @pytest.mark.parametrize("step", [
