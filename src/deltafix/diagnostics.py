@@ -69,7 +69,10 @@ def separator_in(header: Sequence[str], delimiter: str) -> str | None:
     """What stands between the names of a header that was read as one name; None if nothing does."""
     if len(header) != 1:
         return None
-    return next((one for one in ";\t|," if one in header[0] and one != delimiter), None)
+    return next(
+        (character for character in ";\t|," if character in header[0] and character != delimiter),
+        None,
+    )
 
 
 def render(diagnostic: Diagnostic, source: str | None = None) -> str:
@@ -115,7 +118,10 @@ def render_all(diagnostics: Iterable[Diagnostic], sources: Mapping[str | None, s
     The first twenty, and how many more there are: a file that is no program has thousands.
     """
     split = {path: text.split("\n") for path, text in sources.items()}
-    found = list(diagnostics)
-    drawn = [_draw(one, split.get(one.span.path) if one.span else None) for one in found[:_DRAWN]]
-    more = len(found) - _DRAWN
+    given = list(diagnostics)
+    drawn = [
+        _draw(diagnostic, split.get(diagnostic.span.path) if diagnostic.span else None)
+        for diagnostic in given[:_DRAWN]
+    ]
+    more = len(given) - _DRAWN
     return "\n\n".join([*drawn, *([f"and {more:,} more"] if more > 0 else [])])

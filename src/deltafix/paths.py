@@ -21,10 +21,10 @@ def local_path(where: str | Path) -> Path:
     A URL that went through `Path` has lost a slash, and is no folder of that name either.
     """
     text = str(where)
-    found = _URL.match(text)
-    if found is None:
+    url = _URL.match(text)
+    if url is None:
         return Path(where)
-    if found[1] == "file" and text.startswith("file:///"):
+    if url[1] == "file" and text.startswith("file:///"):
         return Path(text.removeprefix("file://"))
     message = f"{text} is a URL, and this takes a path of the local disk; copy what it names there"
     raise SourceError(message, value=text)

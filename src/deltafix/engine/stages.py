@@ -159,7 +159,11 @@ class Strata:
         cells = self._arena.cells
         row = int(cells[int(cells[at.FOLDED]) + int(cells[at.S_ROW])]) & 0xFFFFFFFF
         _, total = total_of(self._arena, self._linked.groups(fold), row)
-        types = next(one.types for one in self._linked.plan.relations if one.name == fold.source)
+        types = next(
+            relation.types
+            for relation in self._linked.plan.relations
+            if relation.name == fold.source
+        )
         kind = "number" if fold.value is None else types[fold.value]
         reducer = reducer_of(fold, kind, self._reducers)
         value = (total,) if kind in OPTIONAL else total

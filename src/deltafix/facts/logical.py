@@ -60,8 +60,8 @@ def as_columns(names: Iterable[str], columns: Iterable[str]) -> list[str]:
     if len(folded) < len(known):  # "Name" beside "name": PostgreSQL's dialect tells them apart
         return given
     taken = known.intersection(given)
-    found = (name if name in known else folded.get(name.lower(), name) for name in given)
-    return [old if new in taken else new for old, new in zip(given, found, strict=True)]
+    matches = (name if name in known else folded.get(name.lower(), name) for name in given)
+    return [old if new in taken else new for old, new in zip(given, matches, strict=True)]
 
 
 def logical_schema(schema: Schema) -> pa.Schema:
@@ -96,12 +96,16 @@ def _converted(
     fields: Callable[[Schema], pa.Schema],
     way: Callable[[Logical], Callable[[Any], pa.Array]],
 ) -> pa.Table:
-    logical = [(n, one.logical) for n, one in enumerate(schema.columns) if one.logical is not None]
+    logical = [
+        (n, column.logical) for n, column in enumerate(schema.columns) if column.logical is not None
+    ]
     if not logical:
         return table
     wanted = fields(schema)
-    for place, kind in logical:
-        table = table.set_column(place, wanted.field(place), way(kind)(table.column(place)))
+    for position, kind in logical:
+        table = table.set_column(
+            position, wanted.field(position), way(kind)(table.column(position))
+        )
     return table
 
 
@@ -109,15 +113,15 @@ def logical_rows(schema: Schema, rows: Iterable[Row]) -> list[tuple[Any, ...]]:
     """The engine's rows of Python values as users have them."""
     from deltafix.facts.arrow import table_from_rows  # noqa: PLC0415
 
-    found = list(rows)
+    physical = list(rows)
     if all(column.logical is None for column in schema.columns):
-        return found
-    return rows_of(to_logical(schema, table_from_rows(schema, found)))
+        return physical
+    return rows_of(to_logical(schema, table_from_rows(schema, physical)))
 
 
 def rows_of(table: pa.Table) -> list[tuple[Any, ...]]:
     """A table of logical values as rows that hash, and are equal where users' are."""
-    return list(zip(*(map(_hashed, one.to_pylist()) for one in table.columns), strict=True))
+    return list(zip(*(map(_hashed, column.to_pylist()) for column in table.columns), strict=True))
 
 
 def _hashed(value: Any) -> Any:

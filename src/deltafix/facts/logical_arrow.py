@@ -29,7 +29,7 @@ _ARROW: Final = {
     "symbol": pa.string(),
 }
 _DAY: Final = 86_400_000_000
-_FIRST, _LAST = (write_day(one) or 0 for one in (date.min, date.max))
+_FIRST, _LAST = (write_day(day) or 0 for day in (date.min, date.max))
 """The days that Python has, and so the engine's functions."""
 
 
@@ -78,9 +78,9 @@ def closed(array: Any, kind: LogicalType) -> Any:
         return array
     done = (array.cast(pa.int32()) if name == "date" else array).cast(pa.int64())
     unit = 1 if name == "date" else _DAY
-    found = pc.min_max(done).as_py()
+    extent = pc.min_max(done).as_py()
     low, high = _FIRST * unit, (_LAST + 1) * unit - 1
-    if found["min"] is not None and not low <= found["min"] <= found["max"] <= high:
+    if extent["min"] is not None and not low <= extent["min"] <= extent["max"] <= high:
         raise ValueError("a year that is not 1 to 9999")
     return done
 
@@ -99,7 +99,9 @@ def opened(array: Any, kind: LogicalType) -> Any:
 
 def _each_value(array: Any, change: Callable[[Any], Any], wanted: pa.DataType) -> pa.Array:
     """Values one by one, for what Arrow has no kernel for; NULL stays."""
-    return pa.array([None if one is None else change(one) for one in array.to_pylist()], wanted)
+    return pa.array(
+        [None if value is None else change(value) for value in array.to_pylist()], wanted
+    )
 
 
 def _unscaled(array: pa.Array) -> pa.Array:
@@ -123,22 +125,22 @@ def _wide_texts(array: pa.Array) -> pa.Array:
     words = np.frombuffer(array.buffers()[1] or b"", np.uint8).reshape(-1, _BYTES)
     turned = words[array.offset : array.offset + len(array), ::-1] ^ _SIGN
     digits = pa.py_buffer(hexlify(turned.tobytes()))
-    found = pa.Array.from_buffers(pa.binary(2 * _BYTES), len(array), [None, digits])
-    return _where_there(array, found.cast(pa.string()))
+    texts = pa.Array.from_buffers(pa.binary(2 * _BYTES), len(array), [None, digits])
+    return _where_there(array, texts.cast(pa.string()))
 
 
 def _of_wide_texts(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     """The inverse of `_wide_texts`."""
-    found = array.fill_null(as_text(0)).cast(pa.binary()).cast(pa.binary(2 * _BYTES))
-    turned = np.frombuffer(unhexlify(found.buffers()[1] or b""), np.uint8).reshape(-1, _BYTES)
-    words = (turned[found.offset : found.offset + len(found)] ^ _SIGN)[:, ::-1]
+    texts = array.fill_null(as_text(0)).cast(pa.binary()).cast(pa.binary(2 * _BYTES))
+    turned = np.frombuffer(unhexlify(texts.buffers()[1] or b""), np.uint8).reshape(-1, _BYTES)
+    words = (turned[texts.offset : texts.offset + len(texts)] ^ _SIGN)[:, ::-1]
     buffers = [None, pa.py_buffer(words.tobytes())]
     return _where_there(array, pa.Array.from_buffers(wanted, len(array), buffers))
 
 
-def _where_there(array: pa.Array, found: pa.Array) -> pa.Array:
+def _where_there(array: pa.Array, values: pa.Array) -> pa.Array:
     """Values, and NULL where an array has it."""
-    return pc.if_else(array.is_valid(), found, pa.scalar(None, found.type))
+    return pc.if_else(array.is_valid(), values, pa.scalar(None, values.type))
 
 
 _BYTES: Final = 16
@@ -153,7 +155,7 @@ def _mask(array: Any) -> Any:
 def _whole(array: Any) -> pa.Array:
     if not isinstance(array, pa.ChunkedArray):
         return array
-    found = array.combine_chunks()
-    if isinstance(found, pa.ChunkedArray):
-        found = pa.concat_arrays(found.chunks) if found.num_chunks else pa.array([], found.type)
-    return found
+    whole = array.combine_chunks()
+    if isinstance(whole, pa.ChunkedArray):
+        whole = pa.concat_arrays(whole.chunks) if whole.num_chunks else pa.array([], whole.type)
+    return whole

@@ -120,11 +120,11 @@ class LogicalType:
         """The engine's value. Raises ValueError, saying what would be valid."""
         if value is None and self.nullable:
             return None
-        found = self.write(value)
-        if found is None:
+        physical = self.write(value)
+        if physical is None:
             missing = only_optional(self.name) if value is None else ""
             raise ValueError(f"{self.name} takes {self.takes}{missing}")
-        return (found,) if self.nullable else found
+        return (physical,) if self.nullable else physical
 
     def decode(self, value: Any) -> Any:
         """The value for one of the engine's."""
@@ -144,10 +144,10 @@ class LogicalType:
         """The value that a text is. Raises ValueError, saying how one is written."""
         if self.nullable and text == "nil":
             return None
-        found = self.parse(text)
-        if found is None or self.write(found) is None:
+        value = self.parse(text)
+        if value is None or self.write(value) is None:
             raise ValueError(self.written(self.like + " or nil" * self.nullable))
-        return found
+        return value
 
     def to_json(self, value: Any) -> Any:
         """A value as JSON has it, a missing one as null: a text where JSON has no such value."""
@@ -199,15 +199,15 @@ def _parse_day(text: str) -> date | None:
 def _write_moment(epoch: datetime) -> Callable[[Any], int | None]:
     """Microseconds since an epoch, of moments that have a zone if that has one."""
     zoned = epoch.tzinfo is not None
-    bounds = (one.replace(tzinfo=epoch.tzinfo) - epoch for one in (datetime.min, datetime.max))
-    least, most = (one // _MICROSECOND for one in bounds)
+    bounds = (bound.replace(tzinfo=epoch.tzinfo) - epoch for bound in (datetime.min, datetime.max))
+    least, most = (bound // _MICROSECOND for bound in bounds)
 
     def write(value: Any) -> int | None:
         if isinstance(value, datetime) and (value.utcoffset() is not None) is zoned:
             if getattr(value, "nanosecond", 0) != 0:
                 return None  # of pandas, whose moments have more digits
-            found = (value - epoch) // _MICROSECOND
-            return found if least <= found <= most else None  # in UTC, where it is shown
+            micros = (value - epoch) // _MICROSECOND
+            return micros if least <= micros <= most else None  # in UTC, where it is shown
         return None
 
     return write
@@ -220,8 +220,8 @@ def _read_moment(epoch: datetime) -> Callable[[int], datetime]:
 
 def _parse_moment(*, zoned: bool) -> Callable[[str], datetime | None]:
     def parse(text: str) -> datetime | None:
-        found = _MOMENT.fullmatch(text)
-        if found is None or (found[1] is not None) is not zoned:
+        match = _MOMENT.fullmatch(text)
+        if match is None or (match[1] is not None) is not zoned:
             return None
         try:
             value = datetime.fromisoformat(text)
@@ -240,7 +240,7 @@ def _write_truth(value: Any) -> int | None:
 
 def _write_decimal(digits: int, scale: int) -> Callable[[Any], Any]:
     """Units of the last digit of a Decimal or an int that has no more digits, as a text if many."""
-    most, one = 10**digits, 10**scale
+    most, unit = 10**digits, 10**scale
 
     def write(value: Any) -> int | None:
         if isinstance(value, Decimal):
@@ -250,16 +250,16 @@ def _write_decimal(digits: int, scale: int) -> Callable[[Any], Any]:
                 return None
             if not unscaled.is_finite() or not -most < unscaled < most:
                 return None
-            found = int(unscaled)
-            return found if found == unscaled else None
+            units = int(unscaled)
+            return units if units == unscaled else None
         if isinstance(value, int) and not isinstance(value, bool):
-            found = value * one
-            return found if -most < found < most else None
+            units = value * unit
+            return units if -most < units < most else None
         return None
 
     def write_wide(value: Any) -> str | None:
-        found = write(value)
-        return None if found is None else as_text(found)
+        units = write(value)
+        return None if units is None else as_text(units)
 
     return write if digits <= NARROW_DIGITS else write_wide
 
@@ -281,13 +281,13 @@ def _write_bytes(value: Any) -> str | None:
 
 
 def _parse_bytes(text: str) -> bytes | None:
-    found = _HEX.fullmatch(text)
-    return None if found is None else bytes.fromhex(found[1])
+    match = _HEX.fullmatch(text)
+    return None if match is None else bytes.fromhex(match[1])
 
 
 _PLAIN: Final = {
-    one.name: one
-    for one in (
+    kind.name: kind
+    for kind in (
         LogicalType(
             "boolean", "number", _write_truth, bool, {"true": True, "false": False}.get,
             "a bool", "true", bool,
@@ -324,10 +324,10 @@ def logical_type(name: str) -> LogicalType | None:
     """The logical type that a program writes so; None for a name of any other."""
     if name.endswith("?"):
         return _optional(name)
-    found = _SIZED.fullmatch(name)
-    if found is None:
+    sized = _SIZED.fullmatch(name)
+    if sized is None:
         return _PLAIN.get(name)
-    digits, scale = int(found[1]), int(found[2])
+    digits, scale = int(sized[1]), int(sized[2])
     if digits > MOST_DIGITS or scale > digits:
         return None
     shown_name = f"decimal({digits}, {scale})"
@@ -371,13 +371,13 @@ def constant_of(name: str, value: Any) -> Any:
 
 
 def _optional(name: str) -> LogicalType | None:
-    plain = next((_of_base(one) for one in OPTIONAL_BASES if one == name[:-1]), None)
-    made = plain or logical_type(name[:-1])
-    if made is None or made.nullable:
+    plain = next((_of_base(base) for base in OPTIONAL_BASES if base == name[:-1]), None)
+    inner = plain or logical_type(name[:-1])
+    if inner is None or inner.nullable:
         return None
-    base = next(one for one, held in OPTIONAL.items() if held == made.base)
-    takes = f"{made.takes}, or None"
-    return replace(made, name=name, base=base, takes=takes, nullable=True)
+    base = next(optional for optional, held in OPTIONAL.items() if held == inner.base)
+    takes = f"{inner.takes}, or None"
+    return replace(inner, name=name, base=base, takes=takes, nullable=True)
 
 
 def _of_base(base: BaseType) -> LogicalType:

@@ -180,7 +180,7 @@ def _computed(body: Sequence[Literal], kept: Set[str]) -> dict[int, list[Apply]]
             )
             partners = readers.get(value, set()).union(*(equal.atoms[source] for source in others))
             near = (
-                {component[atom] for one in values[n] for atom in equal.atoms.get(one, ())}
+                {component[atom] for source in values[n] for atom in equal.atoms.get(source, ())}
                 for n in partners
             )
             if any(component[free[0]] not in joined for joined in near):

@@ -76,7 +76,7 @@ def advice(program: Program, left: Node, right: Node) -> str:
 
 def summed(target: Node, op: str) -> str:
     """What to add up in place of decimals of more digits than a sum has."""
-    kinds = [logical_type(one) for one in target.root().allowed]
+    kinds = [logical_type(name) for name in target.root().allowed]
     if op not in ("sum", "mean") or not any(kind is not None and kind.is_decimal for kind in kinds):
         return ""
     (kind,) = kinds if len(kinds) == 1 else (None,)

@@ -186,7 +186,7 @@ def _way_out(functor: str, result: str, units: int | None) -> str:
 def with_digits(units: int, scale: int) -> str | None:
     """A type of decimals with room for units of the last digit; None: they have too many digits."""
     digits = len(str(abs(units)))
-    most = next((one for one in (NARROW_DIGITS, MOST_DIGITS) if digits <= one), None)
+    most = next((capacity for capacity in (NARROW_DIGITS, MOST_DIGITS) if digits <= capacity), None)
     return None if most is None else f"decimal({most}, {scale})"
 
 

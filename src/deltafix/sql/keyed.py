@@ -290,7 +290,7 @@ class _Step:
         node = node.unnest()
         if not isinstance(node, exp.Add | exp.Sub):
             return isinstance(node, exp.Column)
-        sides = [one for one in (node.this, node.expression) if self._reads(one)]
+        sides = [side for side in (node.this, node.expression) if self._reads(side)]
         return len(sides) == 1 and self._is_shift(sides[0])
 
     def _require(self, holds: bool, node: exp.Expr, name: str) -> None:

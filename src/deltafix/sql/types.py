@@ -559,9 +559,9 @@ def logical_name(kind: SqlType, *, nullable: bool) -> str:
 
 def optional_of(kind: SqlType) -> LogicalType:
     """The type of rules with the values of one of SQL, and with missing ones."""
-    found = logical_type(logical_name(kind, nullable=True))
-    assert found is not None  # noqa: S101  each has one
-    return found
+    logical = logical_type(logical_name(kind, nullable=True))
+    assert logical is not None  # noqa: S101  each has one
+    return logical
 
 
 def holds_all(kind: SqlType, other: SqlType) -> bool:

@@ -37,20 +37,20 @@ def require_end(wiring: Wiring, clauses: Sequence[Clause], doubted: Fact) -> Non
     way: dict[Any, Fact] = {rows.key(doubted.row): doubted}
     body = least.get((rows.name, doubted.row), (0, ()))[1]
     while len(body) == 1:  # each value follows from one other
-        (one,) = body
-        if one[0] == rows.name:
-            fact = rows.facts.by_row[one[1]]
+        (premise,) = body
+        if premise[0] == rows.name:
+            fact = rows.facts.by_row[premise[1]]
             better = way.setdefault(rows.key(fact.row), fact)
             if rows.better(better, fact):
                 raise _endless(better, fact, list(way.values()))
-        body = least.get(one, (0, ()))[1]
+        body = least.get(premise, (0, ()))[1]
 
 
 def _endless(better: Fact, worse: Fact, way: list[Fact]) -> EndlessDataError:
     """The error for a value that follows from a worse one of its key; `way` has those between."""
     name = better.home.name
     cycle = [(name, fact.row) for fact in (*way[way.index(better) :], worse)]
-    shown = " from ".join(show_row(*one) for one in (cycle[0], cycle[-1]))
+    shown = " from ".join(show_row(*name_and_row) for name_and_row in (cycle[0], cycle[-1]))
     message = (
         f"a best value follows from a worse one of its key, {shown}, and so gets better without "
         "end; rolled back: leave out the rows on the way round"

@@ -248,11 +248,11 @@ class _Turned(Rows):
 
     def wait(self, item: Any) -> tuple[list[Any], list[Any]]:
         """Let something wait, once; what came and what went meanwhile."""
-        found = self.waiting.get(item)
-        if found is None:
-            found = self.waiting[item] = [], []
+        changes = self.waiting.get(item)
+        if changes is None:
+            changes = self.waiting[item] = [], []
             self.agenda.put(self, item)
-        return found
+        return changes
 
     def node(self, item: Any) -> Node:
         """The key of something that waits."""
@@ -358,7 +358,7 @@ class _FoldedRows(_Turned):
         if folded is None:
             return []
         some = list(folded) if kind.several else [folded]
-        return some if self.is_opened else [(one,) for one in some]
+        return some if self.is_opened else [(value,) for value in some]
 
     def node(self, item: Row) -> Node:
         """The key of a group."""
