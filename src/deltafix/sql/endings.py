@@ -39,8 +39,9 @@ MOST_STEPS: Final = 100_000
 """Steps of a recursion that no bound ends: what it counts is another value in each of them."""
 _READ_BY_NAME: Final = ("expressions", "from_", "joins", "where", "laterals", "kind")
 """Parts of a SELECT that read no column by its position."""
-_LATELY: Final = 8
-"""Places of a path that are remembered: a shorter cycle is found out in its first lap."""
+_LATELY: Final = 64
+"""Places of a path that are remembered: a shorter cycle is found out in its first lap. With 8, ten
+nodes with two edges from each to the next took all memory; 17 bytes a step of a path."""
 
 
 def path_of(builder: Builder, side: int, part: Rows) -> Operand:

@@ -17,7 +17,12 @@ from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Self
 
-from deltafix.errors import FunctorError, SqlAbortedError, SqlOperationalError
+from deltafix.errors import (
+    FunctorError,
+    SqlAbortedError,
+    SqlOperationalError,
+    SubscriberError,
+)
 from deltafix.facts.values import require_callback
 from deltafix.sql import durable
 from deltafix.sql.changes import Subscription, ViewDelta, view_delta
@@ -257,7 +262,11 @@ class Transactions(Maintained):
         return [*self._untold, *((listener, last) for listener in listeners)]
 
     def _tell(self) -> None:
-        """Tell of each transaction those who were not told of it, in their order."""
+        """Tell of each transaction those who were not told of it, in their order.
+
+        Raises SubscriberError for what one of them raised, when all were told.
+        """
+        failures: list[tuple[str, Exception]] = []
         while self._untold:
             listener, last = self._untold[0]
             if isinstance(listener, Subscription):
@@ -274,7 +283,18 @@ class Transactions(Maintained):
                 news = [delta for view in relations if (delta := view_delta(view, heard))]
             self._untold = self._untold[1:]  # an interrupt leaves the others to a rollback
             if is_news:
-                tell(news)
+                try:
+                    tell(news)
+                except Exception as error:  # others must hear of it all the same
+                    of = listener.view if isinstance(listener, Subscription) else "the database"
+                    failures.append((of, error))
+        if failures:
+            of, reason = failures[0]
+            message = (
+                f"a subscriber of {of} raised {type(reason).__name__}: {reason}; the transaction "
+                "is committed, and the others were told"
+            )
+            raise SubscriberError(message) from reason
 
     def delta(self, view: str) -> ViewDelta:
         """What the last committed transaction changed in a view or table.
@@ -288,7 +308,8 @@ class Transactions(Maintained):
     ) -> Subscription:
         """Hear of every later transaction that changes a view or table, after its commit.
 
-        It goes on where a table is renamed, under the new name, and ends where one is dropped.
+        What a callback raises comes to who committed as SubscriberError, when all were told. It
+        goes on where a table is renamed, under the new name, and ends where one is dropped.
         """
         self._relation(view)
         if callback is not None:
@@ -382,7 +403,8 @@ class Transaction:
         Not in `__exit__`: an interrupt that came as that began would leave the edits waiting.
         """
         if self._alone:
-            self._connection.commit()
+            with self._connection._turn:
+                self._connection._commit()
 
     def __exit__(self, kind: object, error: BaseException | None, *_: object) -> None:
         if error is None:

@@ -22,6 +22,7 @@ from deltafix.errors import (
     SqlIntegrityError,
     SqlProgrammingError,
     SqlRefusedError,
+    SubscriberError,
 )
 from deltafix.sql import Connection, ViewDelta, text
 from deltafix.sql.parameters import bound
@@ -1321,3 +1322,22 @@ def test_a_value_that_is_none_is_told_by_its_row(db, rows, says):
 def test_a_parameter_by_name_stands_wherever_a_value_may(dialect, query, found, warm_kernel):
     with closing(deltafix.sql.connect(dialect=dialect)) as db:
         assert db.execute(query, {"one": 1, "two": 2}).fetchall() == found
+
+
+@pytest.mark.parametrize("edit", ["INSERT INTO t VALUES (1)", "BEGIN; INSERT INTO t VALUES (1)"])
+def test_who_is_told_behind_a_callback_that_raises_is_told_at_once(edit: str) -> None:
+    def fails(changed: object) -> None:
+        raise RuntimeError(f"no room for {changed.added}")  # type: ignore[attr-defined]
+
+    heard: list[Any] = []
+    with deltafix.sql.connect() as db:
+        db.execute("CREATE TABLE t (x INTEGER); CREATE VIEW v AS SELECT x + 1 AS y FROM t")
+        db.subscribe("v", fails)
+        db.subscribe("v", lambda changed: heard.append(changed.added))
+        with pytest.raises(SubscriberError, match=r"of v raised RuntimeError: no room"):
+            db.execute(edit)
+            db.execute("COMMIT")
+        assert heard == [[(2,)]]
+        assert db.execute("SELECT * FROM v").fetchall() == [(2,)]
+        db.execute("SELECT 1")
+        assert heard == [[(2,)]]

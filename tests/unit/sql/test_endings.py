@@ -90,6 +90,21 @@ def test_a_recursion_that_does_not_end_is_found_out(step: str, says: str) -> Non
     assert "the recursion r by UNION ALL" in message
 
 
+@pytest.mark.parametrize("size", [9, 12, 60])
+def test_a_cycle_is_found_out_in_its_first_lap(size: int) -> None:
+    with deltafix.sql.connect() as db:
+        db.execute("CREATE TABLE g (x INT, y INT)")
+        db.execute("""CREATE VIEW v AS WITH RECURSIVE r (a, y) AS (SELECT x, y FROM g WHERE x = 0
+            UNION ALL SELECT r.a, g.y FROM r JOIN g ON g.x = r.y) SELECT * FROM r""")
+        edges = [(n, n + 1) for n in range(size - 1) for _ in range(1 + (n < 8))]
+        db.insert("g", pa.table({"x": [x for x, _ in edges], "y": [y for _, y in edges]}))
+        rows = db.execute("SELECT COUNT(*) FROM v").fetchall()
+        with pytest.raises(deltafix.sql.DataError, match=r"comes back to y = \d"):
+            db.execute(f"INSERT INTO g VALUES ({size - 1}, 0)")
+        assert db.engine.last_epoch.derivations < 10 * rows[0][0] + 100
+        assert db.execute("SELECT COUNT(*) FROM v").fetchall() == rows
+
+
 def test_an_edit_that_makes_a_cycle_is_undone_and_said() -> None:
     with deltafix.sql.connect() as db:
         db.execute(TABLES)
@@ -97,8 +112,11 @@ def test_an_edit_that_makes_a_cycle_is_undone_and_said() -> None:
             SELECT b, 0 FROM g WHERE a = 1 UNION ALL SELECT g.b, d + 1 FROM r JOIN g ON g.a = r.x
         ) SELECT * FROM r""")
         before = Counter(db.execute("SELECT * FROM v").fetchall())
-        with pytest.raises(deltafix.sql.DataError, match=r"x = \d.*in view 'v'.*rolled back"):
+        with pytest.raises(
+            deltafix.sql.DataError, match=r"x = \d.*in view 'v'.*rolled back"
+        ) as said:
             db.execute("INSERT INTO g VALUES (9, 2)")
+        assert "1 | INSERT INTO g VALUES (9, 2)" in str(said.value)
         assert Counter(db.execute("SELECT * FROM v").fetchall()) == before
         db.execute("BEGIN; DELETE FROM g WHERE a = 3; INSERT INTO g VALUES (9, 2); COMMIT")
         assert Counter(db.execute("SELECT x FROM v").fetchall()) == {(2,): 2, (3,): 3}
