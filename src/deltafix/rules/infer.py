@@ -446,7 +446,7 @@ def infer(program: Program, schemas: Schemas, rule: Rule) -> tuple[Typed, tuple[
         for name, node in inference.variables.items()
         if name not in inference.constants
     }
-    logical = tuple(called([typed])) if inference.calls else ()
+    logical = tuple(called([typed])) if inference.calls.are_known else ()
     return Typed(typed, variables, logical), tuple(inference.diagnostics)
 
 

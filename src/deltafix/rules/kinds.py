@@ -174,7 +174,8 @@ class OpenCalls:
         self._open: list[_OpenCall] = []
         self._known: dict[int, tuple[Node, ...]] = {}
 
-    def __bool__(self) -> bool:
+    @property
+    def are_known(self) -> bool:
         """Whether there was any."""
         return bool(self._known)
 

@@ -281,13 +281,15 @@ class Transactions(Maintained):
                 relations = self.catalog.relations.values()
                 heard = [step.news for step in last]
                 news = [delta for view in relations if (delta := view_delta(view, heard))]
-            self._untold = self._untold[1:]  # an interrupt leaves the others to a rollback
-            if is_news:
-                try:
-                    tell(news)
-                except Exception as error:  # others must hear of it all the same
-                    of = listener.view if isinstance(listener, Subscription) else "the database"
-                    failures.append((of, error))
+            if not is_news:
+                self._untold.pop(0)
+                continue
+            try:
+                # One line: an interrupt finds it told, or leaves it to a rollback with the others.
+                tell((self._untold.pop(0), news)[1])
+            except Exception as error:  # others must hear of it all the same
+                of = listener.view if isinstance(listener, Subscription) else "the database"
+                failures.append((of, error))
         if failures:
             of, reason = failures[0]
             message = (
