@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from deltafix.errors import (
     FunctorError,
@@ -35,6 +35,10 @@ if TYPE_CHECKING:
     from deltafix.engine.database import Database
     from deltafix.sql.builder import Relation
     from deltafix.sql.rows import CodedEdit, Edit
+
+
+_COMMIT: Final = Statement("COMMIT", 0, len("COMMIT"), exp.Commit(), explain="")
+"""What errors of `commit` show."""
 
 
 class Transactions(Maintained):
@@ -94,8 +98,7 @@ class Transactions(Maintained):
         """
         with self._turn:
             self._require_open()
-            text = "COMMIT"
-            with self.mapped(Statement(text, 0, len(text), exp.Commit(), explain="")):
+            with self.mapped(_COMMIT):
                 self._commit()
 
     def _commit(self, statement: Statement | None = None) -> None:
