@@ -78,7 +78,7 @@ class Codes:
         self.symbols = Symbols(arena)
         self.records = Records()
         self._counted: dict[tuple[Value, ...], int] = {}
-        self._few: dict[int, Words] = {}
+        self._few: dict[int, tuple[Words, memoryview]] = {}
 
     def count(self, call: str, values: tuple[Value, ...]) -> int:
         """The number that a call of `autoinc` gives to these values: the next one, once. O(1)."""
@@ -152,9 +152,11 @@ class Codes:
             except ValueError:
                 return None
         size = width * len(rows)
-        codes = self._few.get(size)
-        if codes is None:
-            codes = self._few[size] = np.empty(size, dtype=np.int32)
+        room = self._few.get(size)
+        if room is None:
+            out = np.empty(size, dtype=np.int32)
+            room = self._few[size] = out, out.data
+        codes, cells = room
         index = 0
         texts: list[tuple[int, str]] = []
         for row in rows:
@@ -162,32 +164,26 @@ class Codes:
                 return None
             for kind, value in zip(types, row, strict=True):
                 whole = value
-                if kind in OPTIONAL:
-                    if value is None:
-                        codes[index] = NIL
-                        index += 1
-                        continue
-                    if type(value) is tuple and len(value) == 1:
-                        kind, value = OPTIONAL[kind], value[0]  # noqa: PLW2901
+                if kind in OPTIONAL and type(value) is tuple and len(value) == 1:
+                    kind, value = OPTIONAL[kind], value[0]  # noqa: PLW2901
                 if type(value) is int and 0 <= value < WIDE_BASE and kind in _WHOLE:
-                    code = value
+                    cells[index] = value
                 elif kind == "symbol":
                     if type(value) is not str or not (value.isascii() or encodable(value)):
                         return None
                     texts.append((index, value))
-                    code = 0
+                elif value is None and kind in OPTIONAL:
+                    cells[index] = NIL
                 else:
                     column = schema.columns[index % width]
                     try:
                         held = whole if column.of else schema.check_value(column, 0, whole)
                     except TypeMismatchError:
                         return None
-                    code = self.code(column.type, held)
-                codes[index] = code
+                    cells[index] = self.code(column.type, held)
                 index += 1
-        symbol = self.symbols.code
         for index, text in texts:  # all rows fit
-            codes[index] = symbol(text)
+            cells[index] = self.symbols.code(text)
         return codes
 
     def encode_rows(self, schema: Schema, rows: Sequence[Row]) -> Words:

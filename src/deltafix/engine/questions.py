@@ -7,16 +7,13 @@ nothing that a reader or a later epoch could see.
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from deltafix.errors import ExplanationError
 from deltafix.facts.schema import Row
 
 if TYPE_CHECKING:
-    from deltafix.engine.changes import Changes
     from deltafix.provenance.proof import Proof
     from deltafix.provenance.why_not import WhyNot
 
@@ -26,19 +23,6 @@ _ANSWERS = "deltafix.provenance.ask"
 def answer(question: str, *args: Any, **options: Any) -> Any:
     """Have the layer above answer a question."""
     return getattr(import_module(_ANSWERS), question)(*args, **options)
-
-
-def cause_in(db: Questions, changes: Changes) -> Callable[..., Any]:
-    """What answers `Delta.why` for a delta of a database, without keeping that alive."""
-    known, edited = weakref.ref(db), changes.edited
-
-    def ask(*args: Any, **options: Any) -> Any:
-        database = known()
-        if database is None:
-            raise ExplanationError("the database of this delta is gone")
-        return answer("cause", database, edited, *args, **options)
-
-    return ask
 
 
 class Questions:

@@ -7,7 +7,7 @@ are copies: nothing handed out aliases the arena.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from deltafix.kernel.arena import Arena, Words
 from deltafix.kernel.entries import find_slot, read_changes
 
 __all__ = [
+    "by_relation",
     "cells_of",
     "changed_in_epoch",
     "changed_since",
@@ -34,7 +35,8 @@ __all__ = [
 
 def relation_cell(arena: Arena, relation: int, field: int) -> int:
     """One field of a relation's descriptor."""
-    return int(arena.cells[int(arena.cells[at.RELS]) + relation * at.RSZ + field])
+    numbers = arena.numbers
+    return numbers[numbers[at.RELS] + relation * at.RSZ + field]
 
 
 def records_of(arena: Arena, relation: int) -> Words:
@@ -55,24 +57,29 @@ def codes_where(arena: Arena, relation: int, mask: int) -> Words:
     return records[chosen, at.COLS : at.COLS + arity]
 
 
-def few_changes(arena: Arena) -> Iterator[tuple[int, int, list[int]]]:
-    """(relation, 1 if it came and 0 if it went, codes) of each row that the last epoch changed.
+def few_changes(arena: Arena) -> list[int] | None:
+    """The rows that the last epoch changed, as `by_relation` reads them; None: they are many.
 
     One call and one list: each number that is read by itself costs 60 ns.
     """
-    room = 128
-    while True:
-        out = np.empty(room, dtype=np.int32)
-        used = read_changes(arena.words, arena.cells, out)
-        if used <= room:
-            break
-        room = used
-    numbers = out[:used].tolist()
+    if arena.numbers[at.DELTA + 1] > FEW:
+        return None
+    used = read_changes(arena.words, arena.cells, arena.few)
+    return arena.few[:used].tolist() if used <= len(arena.few) else None
+
+
+def by_relation(numbers: list[int]) -> dict[int, tuple[list[list[int]], list[list[int]]]]:
+    """The codes of rows that went and that came, by the numbers of their relations."""
+    changed: dict[int, tuple[list[list[int]], list[list[int]]]] = {}
     start = 0
-    while start < used:
-        end = start + 3 + numbers[start + 2]
-        yield numbers[start], numbers[start + 1], numbers[start + 3 : end]
+    while start < len(numbers):
+        relation, came, arity = numbers[start : start + 3]
+        end = start + 3 + arity
+        if relation not in changed:
+            changed[relation] = [], []
+        changed[relation][came].append(numbers[start + 3 : end])
         start = end
+    return changed
 
 
 def changed_in_epoch(arena: Arena, relation: int) -> tuple[Words, Words]:

@@ -54,11 +54,20 @@ class Delta(Mapping[str, RelationDelta]):
         self._ask: Ask | None = None
 
     @classmethod
-    def net(cls, changes: list[RelationDelta], schemas: Mapping[str, Schema], epoch: int) -> Delta:
-        """Of parts that are not empty, in the order of `schemas`, which is kept. O(changes)."""
+    def net(
+        cls,
+        changes: dict[str, RelationDelta],
+        schemas: Mapping[str, Schema],
+        epoch: int,
+        ask: Ask,
+    ) -> Delta:
+        """Of parts that are not empty, in the order of `schemas`; both are kept. O(1).
+
+        `ask` answers `why`; the delta is not to be reached from it: a cycle would leave every delta
+        that is read to the collector, whose rounds then cost more than the edits.
+        """
         delta = cls.__new__(cls)
-        delta.schemas, delta.epoch, delta._ask = schemas, epoch, None
-        delta._changes = {change.schema.relation: change for change in changes}
+        delta._changes, delta.schemas, delta.epoch, delta._ask = changes, schemas, epoch, ask
         return delta
 
     @classmethod
@@ -137,12 +146,7 @@ class Delta(Mapping[str, RelationDelta]):
         """
         if self._ask is None:
             raise nobody_to_ask()
-        cause: Cause = self._ask(self, fact, row, max_trials=max_trials)
-        return cause
-
-    def ask(self, of: Ask) -> None:
-        """Say who answers `why`: the database, which made the delta."""
-        self._ask = of
+        return self._ask(fact, row, max_trials=max_trials)
 
     def show(self) -> str:
         """Every change on its own line, in a stable order: `-edge("a", "b")`, `+path("a", "c")`.
@@ -158,9 +162,7 @@ class Delta(Mapping[str, RelationDelta]):
     def __getitem__(self, relation: str) -> RelationDelta:
         change = self._changes.get(relation)
         if change is not None:
-            # Not kept: a cycle would leave every delta that is read to the collector, whose
-            # rounds then cost more than the edits.
-            return change if self._ask is None else change.asking(self.why)
+            return change
         if relation in self.schemas:
             return RelationDelta(self.schemas[relation])
         raise unknown_relation(relation, self.schemas)

@@ -50,7 +50,9 @@ class Side:
         if source is None:
             return
         given: Any = source() if callable(source) else source
-        if hasattr(given, "num_columns"):
+        if type(given) is list and len(given) < 2:
+            self._rows = given
+        elif hasattr(given, "num_columns"):
             self._table = given
             self._count = given.num_rows
         else:
