@@ -48,14 +48,10 @@ _NONE: tuple[Codings, Codings] = ([], [])
 
 
 class _Seen(NamedTuple):
-    """A relation that users see, the n-th of them.
-
-    `nothing` is the side of every change that has none: half.
-    """
+    """A relation that users see. `nothing` is the side of every change that has none: half."""
 
     schema: Schema
     nothing: Side
-    position: int
 
 
 class ChangedRows:
@@ -69,26 +65,22 @@ class ChangedRows:
         schemas: Mapping[str, Schema],
         gate: AbstractContextManager[object],
     ) -> None:
-        self._arena = arena
+        self.arena = arena
         self._codes = codes
         self._schemas = schemas
         self._seen = {
-            number: _Seen(schema, Side(schema, (), 0), position)
-            for position, (number, schema) in enumerate(relations.items())
+            number: _Seen(schema, Side(schema, (), 0)) for number, schema in relations.items()
         }
+        self._positions = {number: position for position, number in enumerate(relations)}
         self.gate = gate
-
-    def few(self) -> list[int] | None:
-        """What the last epoch changed, for `by_relation`; None: many rows."""
-        return few_changes(self._arena)
 
     def last(self) -> Sides:
         """Rows that the last epoch removed and added, by relation. O(changes)."""
-        return self.rows_of(self._arena.take(at.DELTA))
+        return self.rows_of(self.arena.take(at.DELTA))
 
     def kept(self) -> tuple[Cells, Sides]:
         """Of what the last epoch changed: the kernel's list of rows that came; those that went."""
-        entries = self._arena.take(at.DELTA)
+        entries = self.arena.take(at.DELTA)
         has_come = (entries.view(np.uint8)[:: entries.itemsize] & 1).astype(np.bool_)
         if has_come.all():
             return entries.copy(), {}
@@ -97,40 +89,37 @@ class ChangedRows:
     def rows_of(self, entries: Cells) -> Sides:
         """The rows of some entries, removed and added, by relation. O(entries)."""
         numbers = entries >> 33
-        by_relation: dict[int, tuple[Codings, Codings]] = {}
+        changed: dict[int, tuple[Codings, Codings]] = {}
         for number in set(np.flatnonzero(np.bincount(numbers)).tolist()) & self._seen.keys():
             chosen = entries[numbers == number]
             rows, added = (chosen >> 1) & 0xFFFFFFFF, (chosen & 1) == 1
-            records = records_of(self._arena, number)
+            records = records_of(self.arena, number)
             arity = self._seen[number].schema.arity
-            by_relation[number] = (
+            changed[number] = (
                 _by_column(records, rows[~added], arity), _by_column(records, rows[added], arity),
             )  # fmt: skip
-        return self.ordered(by_relation)
-
-    def ordered(self, changed: Sides) -> Sides:
-        """Those of the relations that users see, in the order of declarations."""
-        seen = self._seen
-        numbers = [number for number in changed if number in seen]
-        if len(numbers) > 1:
-            numbers.sort(key=lambda number: seen[number].position)
-        return {number: changed[number] for number in numbers}
+        return changed
 
     def delta(self, changed: Sides, epoch: int, ask: Ask) -> Delta:
-        """Rows removed and added, as a Delta."""
-        parts = {}
-        for number, (removed, added) in changed.items():
-            schema, nothing, _ = self._seen[number]
+        """Rows removed and added, as a Delta, whose parts are made when they are read."""
+        seen = self._seen
+        numbers = sorted(changed.keys() & seen.keys(), key=self._positions.__getitem__)
+        parts = {seen[number].schema.relation: number for number in numbers}
+
+        def part(relation: str) -> RelationDelta:
+            schema, nothing = seen[parts[relation]]
+            removed, added = changed[parts[relation]]
             gained = self._side(schema, added) if len(added) else nothing
             lost = self._side(schema, removed) if len(removed) else nothing
-            parts[schema.relation] = RelationDelta.of_sides(schema, gained, lost, ask)
-        return Delta.net(parts, self._schemas, epoch, ask)
+            return RelationDelta.of_sides(schema, gained, lost, ask)
+
+        return Delta.net(parts, part, self._schemas, epoch, ask)
 
     def coded(self, changed: Sides) -> dict[str, tuple[CodedRows, CodedRows]]:
         """Rows removed and added as codes, by the name of their relation."""
         coded = {}
-        for number, sides in changed.items():
-            schema = self._seen[number].schema
+        for number in changed.keys() & self._seen.keys():
+            schema, sides = self._seen[number].schema, changed[number]
             removed, added = (
                 np.array(side, np.int32).reshape(len(side), schema.arity) for side in sides
             )
@@ -189,7 +178,7 @@ class Changes:
         self._sides: Sides | None = None
         self.epoch = epoch
         self.edited = edited
-        self.few = rows.few()
+        self.few = few_changes(rows.arena)
 
     def keep(self, last: int) -> bool:
         """An epoch begins behind the `last`: copy what it will make unreadable.
@@ -210,7 +199,7 @@ class Changes:
     def _read(self) -> Sides:
         """The changed rows' codes; copied out of the arena once. O(changed)."""
         if self._sides is None and self.few is not None:
-            self._sides = self._rows.ordered(by_relation(self.few))
+            self._sides = by_relation(self.few)
         if self._sides is None:
             with self._rows.gate:
                 return self._copied()
@@ -222,12 +211,10 @@ class Changes:
             self._sides = rows.last()
         elif self._sides is None and self._kept is not None:
             came, went = rows.rows_of(self._kept[0]), self._kept[1]
-            self._sides = rows.ordered(
-                {
-                    number: (went.get(number, _NONE)[0], came.get(number, _NONE)[1])
-                    for number in came.keys() | went.keys()
-                }
-            )
+            self._sides = {
+                number: (went.get(number, _NONE)[0], came.get(number, _NONE)[1])
+                for number in came.keys() | went.keys()
+            }
         self._kept = None
         return self._sides or {}
 

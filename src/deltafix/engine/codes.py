@@ -121,6 +121,13 @@ class Codes:
 
         Raises TypeMismatchError.
         """
+        if (
+            type(value) is int
+            and column.type in _WHOLE
+            and 0 <= value < WIDE_BASE
+            and not column.of
+        ):
+            return value
         checked = schema.check_value(column, 0, value)
         if column.of is not None:
             checked = column.of.encode(checked)
@@ -166,7 +173,7 @@ class Codes:
                 whole = value
                 if kind in OPTIONAL and type(value) is tuple and len(value) == 1:
                     kind, value = OPTIONAL[kind], value[0]  # noqa: PLW2901
-                if type(value) is int and 0 <= value < WIDE_BASE and kind in _WHOLE:
+                if type(value) is int and kind in _WHOLE and 0 <= value < WIDE_BASE:
                     cells[index] = value
                 elif kind == "symbol":
                     if type(value) is not str or not (value.isascii() or encodable(value)):
@@ -362,7 +369,8 @@ class Codes:
     def few_rows(self, schema: Schema, codes: list[list[int]]) -> list[Row]:
         """As `rows` of lists: for so few that numpy's calls cost more."""
         types, value = schema.types, self.value
-        return schema.decoded(tuple(map(value, types, row)) for row in codes)
+        rows = [tuple(map(value, types, row)) for row in codes]
+        return schema.decoded(rows) if schema.logical else rows
 
     def table(self, schema: Schema, codes: Words) -> Any:
         """An Arrow table of a table of codes, symbols through a dictionary."""

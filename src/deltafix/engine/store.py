@@ -64,20 +64,21 @@ def few_changes(arena: Arena) -> list[int] | None:
     """
     if arena.numbers[at.DELTA + 1] > FEW:
         return None
-    used = read_changes(arena.words, arena.cells, arena.few)
-    return arena.few[:used].tolist() if used <= len(arena.few) else None
+    out, numbers = arena.few
+    used = read_changes(arena.words, arena.cells, out)
+    return numbers[:used].tolist() if used <= len(numbers) else None
 
 
 def by_relation(numbers: list[int]) -> dict[int, tuple[list[list[int]], list[list[int]]]]:
     """The codes of rows that went and that came, by the numbers of their relations."""
     changed: dict[int, tuple[list[list[int]], list[list[int]]]] = {}
-    start = 0
-    while start < len(numbers):
-        relation, came, arity = numbers[start : start + 3]
-        end = start + 3 + arity
-        if relation not in changed:
-            changed[relation] = [], []
-        changed[relation][came].append(numbers[start + 3 : end])
+    start, count = 0, len(numbers)
+    while start < count:
+        end = start + 3 + numbers[start + 2]
+        sides = changed.get(numbers[start])
+        if sides is None:
+            sides = changed[numbers[start]] = [], []
+        sides[numbers[start + 1]].append(numbers[start + 3 : end])
         start = end
     return changed
 
@@ -142,21 +143,22 @@ def group_of(
     mask: int,
 ) -> Words | list[list[int]]:
     """As `rows_of_group`; few rows as lists."""
-    words, cells = arena.words, arena.cells
-    base = int(cells[at.RELS]) + linked.ids[relation] * at.RSZ
-    descriptor = cells[base : base + at.R_IDX + 1].tolist()
-    words[at.KEY2 : at.KEY2 + len(key)] = key
+    words, numbers = arena.words, arena.numbers
+    base = numbers[at.RELS] + linked.ids[relation] * at.RSZ
+    descriptor = numbers[base : base + at.R_IDX + 1]
+    for place, code in enumerate(key, at.KEY2):
+        words[place] = code
     position = linked.plan.indexes[relation].index(columns)
-    slot = find_slot(words, cells, descriptor[at.R_IDX] + position, len(key))
+    slot = find_slot(words, arena.cells, descriptor[at.R_IDX] + position, len(key))
     if slot < 0:
         return []
-    entry, bucket = cells[slot : slot + 2].tolist()
+    entry, bucket = numbers[slot], numbers[slot + 1]
     ref, count = (entry & 0xFFFFFFFF) - 1, bucket & 0xFFFFFFFF
     end = at.COLS + descriptor[at.R_ARITY]
     if not bucket >> 32:  # one row: the slot refers to it, and there is no bucket
         few = [ref]
     else:
-        start = int(cells[at.BUCKETS]) + ref * 4
+        start = numbers[at.BUCKETS] + ref * 4
         rows = words[start : start + count]
         if count > FEW:
             records = records_of(arena, linked.ids[relation])[rows]

@@ -377,7 +377,9 @@ class Transaction:
     ) -> tuple[Input, Words, int]:
         self._require_open()
         db = self._db
-        to = db._input(relation.name if isinstance(relation, RelationView) else relation)
+        to = db._inputs.get(relation) if type(relation) is str else None
+        if to is None:
+            to = db._input(relation.name if isinstance(relation, RelationView) else relation)
         schema = to[0]
         if type(rows) is list and len(rows) <= FEW:
             codes = db._codes.encode_few(schema, rows)

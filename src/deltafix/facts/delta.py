@@ -7,13 +7,14 @@ engine.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from deltafix.errors import FactError
 from deltafix.facts.relation_delta import Ask, RelationDelta, nobody_to_ask
 from deltafix.facts.schema import Row, Schema, show_row, unknown_relation
+from deltafix.facts.side import Side
 
 if TYPE_CHECKING:
     from deltafix.provenance.cause import Cause
@@ -35,7 +36,7 @@ class Delta(Mapping[str, RelationDelta]):
         epoch: the number of the transaction that made it, if it was one.
     """
 
-    __slots__ = ("_ask", "_changes", "epoch", "schemas")
+    __slots__ = ("_ask", "_changes", "_part", "epoch", "schemas")
 
     def __init__(
         self,
@@ -49,25 +50,31 @@ class Delta(Mapping[str, RelationDelta]):
         self.schemas: Mapping[str, Schema] = MappingProxyType(
             {schema.relation: schema for schema in known}
         )
-        self._changes = {name: given[name] for name in self.schemas if given.get(name)}
+        self._changes: dict[str, RelationDelta | None] = {
+            name: given[name] for name in self.schemas if given.get(name)
+        }
+        self._part: Callable[[str], RelationDelta] = given.__getitem__
         self.epoch = epoch
         self._ask: Ask | None = None
 
     @classmethod
     def net(
         cls,
-        changes: dict[str, RelationDelta],
+        changed: Iterable[str],
+        part: Callable[[str], RelationDelta],
         schemas: Mapping[str, Schema],
         epoch: int,
         ask: Ask,
     ) -> Delta:
-        """Of parts that are not empty, in the order of `schemas`; both are kept. O(1).
+        """Of the relations `changed`, in the order of `schemas`, which is kept. O(relations).
 
-        `ask` answers `why`; the delta is not to be reached from it: a cycle would leave every delta
-        that is read to the collector, whose rounds then cost more than the edits.
+        `part` makes what changed in one when it is read first, and is not empty. `ask` answers
+        `why`. The delta is not to be reached from either: a cycle would leave every delta that is
+        read to the collector, whose rounds then cost more than the edits.
         """
         delta = cls.__new__(cls)
-        delta._changes, delta.schemas, delta.epoch, delta._ask = changes, schemas, epoch, ask
+        delta._changes, delta._part = dict.fromkeys(changed), part
+        delta.schemas, delta.epoch, delta._ask = schemas, epoch, ask
         return delta
 
     @classmethod
@@ -107,11 +114,10 @@ class Delta(Mapping[str, RelationDelta]):
         schemas = {**self.schemas, **then.schemas}
         parts: list[RelationDelta] = []
         for name in schemas:
-            first, second = self._changes.get(name), then._changes.get(name)
-            if first is None or second is None:
-                parts.extend(part for part in (first, second) if part is not None)
+            if name not in self or name not in then:
+                parts.extend(delta[name] for delta in (self, then) if name in delta)
             else:
-                parts.append(first.compose(second))
+                parts.append(self[name].compose(then[name]))
         return Delta(parts, schemas.values())
 
     def inverse(self) -> Delta:
@@ -155,7 +161,7 @@ class Delta(Mapping[str, RelationDelta]):
         """
         return "\n".join(
             f"{'+' if sign > 0 else '-'}{show_row(name, row)}"
-            for name, part in self._changes.items()
+            for name, part in self.items()
             for sign, row in part.signed()
         )
 
@@ -163,8 +169,13 @@ class Delta(Mapping[str, RelationDelta]):
         change = self._changes.get(relation)
         if change is not None:
             return change
+        if relation in self._changes:
+            change = self._changes[relation] = self._part(relation)
+            return change
         if relation in self.schemas:
-            return RelationDelta(self.schemas[relation])
+            schema = self.schemas[relation]
+            nothing = Side(schema, (), 0)
+            return RelationDelta.of_sides(schema, nothing, nothing)
         raise unknown_relation(relation, self.schemas)
 
     def __contains__(self, relation: object) -> bool:
@@ -179,15 +190,15 @@ class Delta(Mapping[str, RelationDelta]):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Delta):
             return NotImplemented
-        return self._changes == other._changes
+        return dict(self) == dict(other)
 
     __hash__ = None  # type: ignore[assignment]  # equal by content, which is made lazily
 
     def __repr__(self) -> str:
         if not self._changes:
             return "Delta: no change"
-        return "\n".join(map(repr, self._changes.values()))
+        return "\n".join(map(repr, self.values()))
 
     def _repr_html_(self) -> str:
-        parts = [part._repr_html_() for part in self._changes.values()]
+        parts = [part._repr_html_() for part in self.values()]
         return "".join(parts) or "<p>Delta: no change</p>"

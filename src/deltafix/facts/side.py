@@ -50,8 +50,9 @@ class Side:
         if source is None:
             return
         given: Any = source() if callable(source) else source
-        if type(given) is list and len(given) < 2:
-            self._rows = given
+        if type(given) in (list, tuple) and len(given) < 2:
+            self._rows = [*given]
+            self._count = len(given)
         elif hasattr(given, "num_columns"):
             self._table = given
             self._count = given.num_rows

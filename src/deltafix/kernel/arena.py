@@ -60,7 +60,7 @@ class Arena:
     Attributes:
         words, cells: what the kernel is given.
         numbers: the cells, for whoever reads or writes one by itself: half of numpy's time.
-        few: room for what `read_changes` says of a few rows.
+        few: room for what `read_changes` says of a few rows, and its numbers.
     """
 
     def __init__(self, reserve: int | None = None) -> None:
@@ -69,7 +69,8 @@ class Arena:
         self.words: Words = np.frombuffer(self._map, dtype=np.int32)
         self.cells: Cells = self.words.view(np.int64)
         self.numbers = self.cells.data
-        self.few: Words = np.empty(_FEW_WORDS, dtype=np.int32)
+        few: Words = np.empty(_FEW_WORDS, dtype=np.int32)
+        self.few = few, few.data
         self._is_mapped = False
         if hasattr(mmap, "MADV_HUGEPAGE") and size > _SMALL_PAGES:
             self._map.madvise(mmap.MADV_HUGEPAGE, _SMALL_PAGES, size - _SMALL_PAGES)

@@ -78,7 +78,7 @@ class Editing(Transactions):
                     self._make(statement, checked(statement, current))
                     causes.append(current)
                     chains.append(chain + 1 if current.replaced else 0)
-            for current in net(causes):
+            for current in causes if len(causes) == 1 else net(causes):
                 require_references(self, statement, current)
         except SqlIntegrityError as error:
             name_rows(error, current, by_row)
@@ -160,7 +160,7 @@ class Editing(Transactions):
                 rows[value] = row
         name = table.relation.name
         is_there = self._db is not None and name in self._known.tables
-        if missing and is_there and self._engine().count(name):
+        if missing and is_there and (len(missing) == 1 or self._engine().count(name)):
             sure = (value for value in missing if None not in value)
             names = [table.relation.columns[position].name for position in key.positions]
             rows.update((key.of(row), row) for row in self._engine().semijoin(name, names, sure))
