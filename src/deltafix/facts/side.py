@@ -42,7 +42,7 @@ class Side:
         self._given: Rows | None = given
         self._tabled = tabled
         self._count = count
-        self._rows: list[Row] | None = None
+        self._rows: list[Row] | None = [] if type(given) is tuple and not given else None
         self._table: pa.Table | None = None
 
     def _load(self) -> None:
