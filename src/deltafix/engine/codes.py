@@ -48,6 +48,8 @@ VALUE_TYPES: dict[BaseType, int] = {
 }
 _NAN = 0x7FF8000000000000
 _WHOLE = ("number", "unsigned")
+_LEAST = {"number": -WIDE_BASE, "unsigned": 0}
+"""From there on below `WIDE_BASE`, a whole number fits any word size and is its own code."""
 _NUMPY = {"number": np.int64, "unsigned": np.uint64, "float": np.float64}
 FEW = 16
 """Rows up to which they are read and coded one by one: numpy costs more than a small edit."""
@@ -121,13 +123,10 @@ class Codes:
 
         Raises TypeMismatchError.
         """
-        if (
-            type(value) is int
-            and column.type in _WHOLE
-            and 0 <= value < WIDE_BASE
-            and not column.of
-        ):
-            return value
+        if type(value) is int and column.of is None:
+            least = _LEAST.get(column.type)
+            if least is not None and least <= value < WIDE_BASE:
+                return value
         checked = schema.check_value(column, 0, value)
         if column.of is not None:
             checked = column.of.encode(checked)
@@ -173,7 +172,7 @@ class Codes:
                 whole = value
                 if kind in OPTIONAL and type(value) is tuple and len(value) == 1:
                     kind, value = OPTIONAL[kind], value[0]  # noqa: PLW2901
-                if type(value) is int and kind in _WHOLE and 0 <= value < WIDE_BASE:
+                if type(value) is int and kind in _LEAST and _LEAST[kind] <= value < WIDE_BASE:
                     cells[index] = value
                 elif kind == "symbol":
                     if type(value) is not str or not (value.isascii() or encodable(value)):

@@ -36,6 +36,7 @@ from deltafix.rules.ast import Program
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_KEY = (tuple, list)
 _WAYS = 256
 """So many lists of columns are remembered by which rows are found before all are forgotten."""
 
@@ -209,7 +210,7 @@ class Reading(Questions):
             schema, codes = by.schema, self._codes
             coded = set[tuple[int, ...]]()
             for key in keys:
-                if not isinstance(key, tuple | list) or len(key) != len(by.checked):
+                if not isinstance(key, _KEY) or len(key) != len(by.checked):
                     message = f"{schema.show()}: a key is a tuple of ({', '.join(columns)}), not"
                     raise FactError(f"{message} {shown(key)}", relation=relation, value=key)
                 coded_key = tuple([codes.asked(schema, c, key[n]) for c, n in by.checked])
