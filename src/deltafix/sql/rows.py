@@ -275,7 +275,7 @@ def inserted(
                 f" ({', '.join(names)})"
             )
             raise statement.wrong(message, None, "give each column one value")
-        values = list[Any]()
+        values: list[Any] = []
         for cell in cells:
             _, write, position, default, nullable = cell
             value = default if position is None else row[position]
