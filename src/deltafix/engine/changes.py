@@ -16,17 +16,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 from weakref import ref
 
 import numpy as np
 
 from deltafix.engine.coded import CodedRows
 from deltafix.engine.codes import ORDERED_FROM, Codes
-from deltafix.engine.questions import answer
+from deltafix.engine.questions import cause_in
 from deltafix.engine.state.edits import Edit
 from deltafix.engine.store import by_relation, few_changes, records_of
-from deltafix.errors import ExplanationError
 from deltafix.facts.delta import Delta, RelationDelta
 from deltafix.facts.relation_delta import Ask
 from deltafix.facts.schema import Schema
@@ -34,9 +33,6 @@ from deltafix.facts.side import Side
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Cells, Words
 from deltafix.rules.ast import Program
-
-if TYPE_CHECKING:
-    from deltafix.provenance.cause import Cause
 
 Codings: TypeAlias = "Words | list[list[int]]"
 """Rows as codes (n, arity): an array, or lists if they are few."""
@@ -101,19 +97,19 @@ class ChangedRows:
         return changed
 
     def delta(self, changed: Sides, epoch: int, ask: Ask) -> Delta:
-        """Rows removed and added, as a Delta, whose parts are made when they are read."""
+        """Rows removed and added, as a Delta; `ask` answers its `why`."""
         seen = self._seen
-        numbers = sorted(changed.keys() & seen.keys(), key=self._positions.__getitem__)
-        parts = {seen[number].schema.relation: number for number in numbers}
-
-        def part(relation: str) -> RelationDelta:
-            schema, nothing = seen[parts[relation]]
-            removed, added = changed[parts[relation]]
+        numbers = [number for number in changed if number in seen]
+        if len(numbers) > 1:
+            numbers.sort(key=self._positions.__getitem__)
+        parts = {}
+        for number in numbers:
+            schema, nothing = seen[number]
+            removed, added = changed[number]
             gained = self._side(schema, added) if len(added) else nothing
             lost = self._side(schema, removed) if len(removed) else nothing
-            return RelationDelta.of_sides(schema, gained, lost, ask)
-
-        return Delta.net(parts, part, self._schemas, epoch, ask)
+            parts[schema.relation] = RelationDelta.of_sides(schema, gained, lost)
+        return Delta.net(parts, self._schemas, epoch, ask)
 
     def coded(self, changed: Sides) -> dict[str, tuple[CodedRows, CodedRows]]:
         """Rows removed and added as codes, by the name of their relation."""
@@ -224,12 +220,5 @@ class Changes:
 
     def delta(self) -> Delta:
         """The changes as a Delta over the relations that users see."""
-        return self._rows.delta(self._read(), self.epoch, self._why)
-
-    def _why(self, *args: Any, **options: Any) -> Cause:
-        """See `Delta.why`. Does not keep the database alive."""
-        database = self._db()
-        if database is None:
-            raise ExplanationError("the database of this delta is gone")
-        cause: Cause = answer("cause", database, self.edited, self.delta(), *args, **options)
-        return cause
+        ask = partial(cause_in, self._db, self.edited)
+        return self._rows.delta(self._read(), self.epoch, ask)

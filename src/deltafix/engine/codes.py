@@ -169,21 +169,22 @@ class Codes:
             if type(row) is not tuple or len(row) != width:
                 return None
             for kind, value in zip(types, row, strict=True):
-                whole = value
-                if kind in OPTIONAL and type(value) is tuple and len(value) == 1:
+                of = type(value)
+                if of is tuple and kind in OPTIONAL and len(value) == 1:
                     kind, value = OPTIONAL[kind], value[0]  # noqa: PLW2901
-                if type(value) is int and kind in _LEAST and _LEAST[kind] <= value < WIDE_BASE:
+                    of = type(value)
+                if of is int and kind in _LEAST and _LEAST[kind] <= value < WIDE_BASE:
                     cells[index] = value
                 elif kind == "symbol":
-                    if type(value) is not str or not (value.isascii() or encodable(value)):
+                    if of is not str or not (value.isascii() or encodable(value)):
                         return None
                     texts.append((index, value))
                 elif value is None and kind in OPTIONAL:
                     cells[index] = NIL
                 else:
-                    column = schema.columns[index % width]
+                    column, held = schema.columns[index % width], row[index % width]
                     try:
-                        held = whole if column.of else schema.check_value(column, 0, whole)
+                        held = held if column.of else schema.check_value(column, 0, held)
                     except TypeMismatchError:
                         return None
                     cells[index] = self.code(column.type, held)

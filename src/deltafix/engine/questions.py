@@ -10,10 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, overload
+from weakref import ref
 
+from deltafix.errors import ExplanationError
 from deltafix.facts.schema import Row
 
 if TYPE_CHECKING:
+    from deltafix.engine.changes import Edited
     from deltafix.provenance.proof import Proof
     from deltafix.provenance.why_not import WhyNot
 
@@ -23,6 +26,14 @@ _ANSWERS = "deltafix.provenance.ask"
 def answer(question: str, *args: Any, **options: Any) -> Any:
     """Have the layer above answer a question."""
     return getattr(import_module(_ANSWERS), question)(*args, **options)
+
+
+def cause_in(known: ref[Any], edited: Edited, *args: Any, **options: Any) -> Any:
+    """Answer `Delta.why` of a delta of a database, which that does not keep alive."""
+    database = known()
+    if database is None:
+        raise ExplanationError("the database of this delta is gone")
+    return answer("cause", database, edited, *args, **options)
 
 
 class Questions:

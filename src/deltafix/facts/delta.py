@@ -7,7 +7,7 @@ engine.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -36,7 +36,7 @@ class Delta(Mapping[str, RelationDelta]):
         epoch: the number of the transaction that made it, if it was one.
     """
 
-    __slots__ = ("_ask", "_changes", "_part", "epoch", "schemas")
+    __slots__ = ("_ask", "_changes", "epoch", "schemas")
 
     def __init__(
         self,
@@ -50,31 +50,24 @@ class Delta(Mapping[str, RelationDelta]):
         self.schemas: Mapping[str, Schema] = MappingProxyType(
             {schema.relation: schema for schema in known}
         )
-        self._changes: dict[str, RelationDelta | None] = {
-            name: given[name] for name in self.schemas if given.get(name)
-        }
-        self._part: Callable[[str], RelationDelta] = given.__getitem__
+        self._changes = {name: given[name] for name in self.schemas if given.get(name)}
         self.epoch = epoch
         self._ask: Ask | None = None
 
     @classmethod
     def net(
         cls,
-        changed: Iterable[str],
-        part: Callable[[str], RelationDelta],
+        changes: dict[str, RelationDelta],
         schemas: Mapping[str, Schema],
         epoch: int,
         ask: Ask,
     ) -> Delta:
-        """Of the relations `changed`, in the order of `schemas`, which is kept. O(relations).
+        """Of parts that are not empty, in the order of `schemas`; both are kept. O(1).
 
-        `part` makes what changed in one when it is read first, and is not empty. `ask` answers
-        `why`. The delta is not to be reached from either: a cycle would leave every delta that is
-        read to the collector, whose rounds then cost more than the edits.
+        `ask` answers `why`: it is called with the delta and the arguments.
         """
         delta = cls.__new__(cls)
-        delta._changes, delta._part = dict.fromkeys(changed), part
-        delta.schemas, delta.epoch, delta._ask = schemas, epoch, ask
+        delta._changes, delta.schemas, delta.epoch, delta._ask = changes, schemas, epoch, ask
         return delta
 
     @classmethod
@@ -114,10 +107,11 @@ class Delta(Mapping[str, RelationDelta]):
         schemas = {**self.schemas, **then.schemas}
         parts: list[RelationDelta] = []
         for name in schemas:
-            if name not in self or name not in then:
-                parts.extend(delta[name] for delta in (self, then) if name in delta)
+            first, second = self._changes.get(name), then._changes.get(name)
+            if first is None or second is None:
+                parts.extend(part for part in (first, second) if part is not None)
             else:
-                parts.append(self[name].compose(then[name]))
+                parts.append(first.compose(second))
         return Delta(parts, schemas.values())
 
     def inverse(self) -> Delta:
@@ -152,7 +146,7 @@ class Delta(Mapping[str, RelationDelta]):
         """
         if self._ask is None:
             raise nobody_to_ask()
-        return self._ask(fact, row, max_trials=max_trials)
+        return self._ask(self, fact, row, max_trials=max_trials)
 
     def show(self) -> str:
         """Every change on its own line, in a stable order: `-edge("a", "b")`, `+path("a", "c")`.
@@ -161,17 +155,16 @@ class Delta(Mapping[str, RelationDelta]):
         """
         return "\n".join(
             f"{'+' if sign > 0 else '-'}{show_row(name, row)}"
-            for name, part in self.items()
+            for name, part in self._changes.items()
             for sign, row in part.signed()
         )
 
     def __getitem__(self, relation: str) -> RelationDelta:
         change = self._changes.get(relation)
         if change is not None:
-            return change
-        if relation in self._changes:
-            change = self._changes[relation] = self._part(relation)
-            return change
+            # Not kept: a cycle would leave every delta that is read to the collector, whose
+            # rounds then cost more than the edits.
+            return change if self._ask is None else change.asking(self.why)
         if relation in self.schemas:
             schema = self.schemas[relation]
             nothing = Side(schema, (), 0)
@@ -190,15 +183,15 @@ class Delta(Mapping[str, RelationDelta]):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Delta):
             return NotImplemented
-        return dict(self) == dict(other)
+        return self._changes == other._changes
 
     __hash__ = None  # type: ignore[assignment]  # equal by content, which is made lazily
 
     def __repr__(self) -> str:
         if not self._changes:
             return "Delta: no change"
-        return "\n".join(map(repr, self.values()))
+        return "\n".join(map(repr, self._changes.values()))
 
     def _repr_html_(self) -> str:
-        parts = [part._repr_html_() for part in self.values()]
+        parts = [part._repr_html_() for part in self._changes.values()]
         return "".join(parts) or "<p>Delta: no change</p>"

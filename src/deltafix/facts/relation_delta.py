@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 S = TypeVar("S")
 
 Ask: TypeAlias = "Callable[..., Cause]"
-"""Answers `Delta.why`: called with its arguments."""
+"""Answers `why`: called with its arguments."""
 
 SHOWN: Final = 20
 """Rows a repr prints before it says how many more there are."""
@@ -152,6 +152,10 @@ class RelationDelta(Tabular, Generic[R]):
             raise nobody_to_ask()
         given = row if self._make is None else self.schema.as_row(row)
         return self._ask(self.schema.relation, given, max_trials=max_trials)
+
+    def asking(self, of: Ask) -> RelationDelta[Row]:
+        """The same, of tuples, and who answers `why`: that of the delta it is part of. O(1)."""
+        return RelationDelta.of_sides(self.schema, self._added, self._removed, of)
 
     def inverse(self) -> RelationDelta[R]:
         """The delta that undoes this one. O(1): the sides are shared."""
