@@ -1,12 +1,13 @@
 """The Delta of a committed epoch, read out of the arena as late as possible.
 
-Rows that an epoch removed stay readable until the next one allocates, and those that it added until
-the one after that does: what the next one removes is not taken again before. So a Delta that nobody
-looks at costs nothing: if it is still referenced when the next transaction begins, it notes which
-rows came and copies those that went; when the one after begins, it copies the rest (`keep`). A load
-that a script still holds when it makes its first edit is never copied: most of the first view of a
-loaded table was that (docs/kernel.md, "Pages of a load"). Few rows are copied at once, and are read
-one by one: what numpy's calls cost together is more than a whole edit.
+Few rows are copied at the commit, by one call, and read one by one: what numpy's calls cost
+together is more than a whole edit. Of many, those that an epoch removed stay readable until the
+next one allocates, and those that it added until the one after that does: what the next one removes
+is not taken again before. So a Delta that nobody looks at costs nothing: if it is still referenced
+when the next transaction begins, it notes which rows came and copies those that went; when the one
+after begins, it copies the rest (`keep`). A load that a script still holds when it makes its first
+edit is never copied: most of the first view of a loaded table was that (docs/kernel.md, "Pages of a
+load").
 Invariant: what a Delta shows never changes. Readers hold the database's gate: no table moves then.
 """
 
@@ -16,14 +17,17 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
+from weakref import ref
 
 import numpy as np
 
 from deltafix.engine.coded import CodedRows
-from deltafix.engine.codes import FEW, ORDERED_FROM, Codes
+from deltafix.engine.codes import ORDERED_FROM, Codes
+from deltafix.engine.questions import cause_in
 from deltafix.engine.state.edits import Edit
-from deltafix.engine.store import few_changes, records_of
+from deltafix.engine.store import by_relation, few_changes, records_of
 from deltafix.facts.delta import Delta, RelationDelta
+from deltafix.facts.relation_delta import Ask
 from deltafix.facts.schema import Schema
 from deltafix.facts.side import Side
 from deltafix.kernel import layout as at
@@ -57,37 +61,22 @@ class ChangedRows:
         schemas: Mapping[str, Schema],
         gate: AbstractContextManager[object],
     ) -> None:
-        self._arena = arena
+        self.arena = arena
         self._codes = codes
         self._schemas = schemas
         self._seen = {
             number: _Seen(schema, Side(schema, (), 0)) for number, schema in relations.items()
         }
+        self._positions = {number: position for position, number in enumerate(relations)}
         self.gate = gate
-
-    @property
-    def count(self) -> int:
-        """How many rows the last epoch changed, hidden relations' too."""
-        return int(self._arena.cells[at.DELTA + 1])
 
     def last(self) -> Sides:
         """Rows that the last epoch removed and added, by relation. O(changes)."""
-        return self._few() if self.count <= FEW else self.rows_of(self._arena.take(at.DELTA))
-
-    def _few(self) -> Sides:
-        by_relation: dict[int, tuple[Any, Any]] = {}
-        for relation, came, row in few_changes(self._arena):
-            sides = by_relation.get(relation)
-            if sides is None:
-                if relation not in self._seen:
-                    continue
-                sides = by_relation[relation] = ([], [])
-            sides[came].append(row)
-        return self.ordered(by_relation) if len(by_relation) > 1 else by_relation
+        return self.rows_of(self.arena.take(at.DELTA))
 
     def kept(self) -> tuple[Cells, Sides]:
         """Of what the last epoch changed: the kernel's list of rows that came; those that went."""
-        entries = self._arena.take(at.DELTA)
+        entries = self.arena.take(at.DELTA)
         has_come = (entries.view(np.uint8)[:: entries.itemsize] & 1).astype(np.bool_)
         if has_come.all():
             return entries.copy(), {}
@@ -96,36 +85,37 @@ class ChangedRows:
     def rows_of(self, entries: Cells) -> Sides:
         """The rows of some entries, removed and added, by relation. O(entries)."""
         numbers = entries >> 33
-        by_relation: dict[int, tuple[Codings, Codings]] = {}
+        changed: dict[int, tuple[Codings, Codings]] = {}
         for number in set(np.flatnonzero(np.bincount(numbers)).tolist()) & self._seen.keys():
             chosen = entries[numbers == number]
             rows, added = (chosen >> 1) & 0xFFFFFFFF, (chosen & 1) == 1
-            records = records_of(self._arena, number)
+            records = records_of(self.arena, number)
             arity = self._seen[number].schema.arity
-            by_relation[number] = (
+            changed[number] = (
                 _by_column(records, rows[~added], arity), _by_column(records, rows[added], arity),
             )  # fmt: skip
-        return self.ordered(by_relation)
+        return changed
 
-    def ordered(self, changed: Sides) -> Sides:
-        """In the order of declarations."""
-        return {number: changed[number] for number in self._seen if number in changed}
-
-    def delta(self, changed: Sides, epoch: int) -> Delta:
-        """Rows removed and added, as a Delta."""
-        parts = []
-        for number, (removed, added) in changed.items():
-            schema, nothing = self._seen[number]
+    def delta(self, changed: Sides, epoch: int, ask: Ask) -> Delta:
+        """Rows removed and added, as a Delta; `ask` answers its `why`."""
+        seen = self._seen
+        numbers = [number for number in changed if number in seen]
+        if len(numbers) > 1:
+            numbers.sort(key=self._positions.__getitem__)
+        parts = {}
+        for number in numbers:
+            schema, nothing = seen[number]
+            removed, added = changed[number]
             gained = self._side(schema, added) if len(added) else nothing
             lost = self._side(schema, removed) if len(removed) else nothing
-            parts.append(RelationDelta.of_sides(schema, gained, lost))
-        return Delta.net(parts, self._schemas, epoch)
+            parts[schema.relation] = RelationDelta.of_sides(schema, gained, lost)
+        return Delta.net(parts, self._schemas, epoch, ask)
 
     def coded(self, changed: Sides) -> dict[str, tuple[CodedRows, CodedRows]]:
         """Rows removed and added as codes, by the name of their relation."""
         coded = {}
-        for number, sides in changed.items():
-            schema = self._seen[number].schema
+        for number in changed.keys() & self._seen.keys():
+            schema, sides = self._seen[number].schema, changed[number]
             removed, added = (
                 np.array(side, np.int32).reshape(len(side), schema.arity) for side in sides
             )
@@ -166,22 +156,25 @@ class Edited(NamedTuple):
 
 
 class Changes:
-    """The net changes of one epoch, in the arena until `freeze` has copied them.
+    """The net changes of a database's last epoch; made within its gate.
 
     Attributes:
         epoch: its number.
         edited: what the transaction edited.
+        few: what it changed, for `by_relation`; None: many rows, in the arena until they are read.
     """
 
-    __slots__ = ("__weakref__", "_came", "_rows", "_sides", "_went", "edited", "epoch")
+    __slots__ = ("__weakref__", "_db", "_kept", "_rows", "_sides", "edited", "epoch", "few")
 
-    def __init__(self, rows: ChangedRows, epoch: int, edited: Edited) -> None:
+    def __init__(self, rows: ChangedRows, epoch: int, edited: Edited, database: ref[Any]) -> None:
         self._rows = rows
-        self._came: Cells | None = None  # once `keep` was called: entries of the rows that came,
-        self._went: Sides = {}  # and the codes of those that went
+        self._db = database
+        # Once `keep` was called: entries of the rows that came, and the codes of those that went.
+        self._kept: tuple[Cells, Sides] | None = None
         self._sides: Sides | None = None
         self.epoch = epoch
         self.edited = edited
+        self.few = few_changes(rows.arena)
 
     def keep(self, last: int) -> bool:
         """An epoch begins behind the `last`: copy what it will make unreadable.
@@ -193,40 +186,39 @@ class Changes:
         with rows.gate:
             if self._sides is None and self.epoch == last:
                 # Once noted it stays so: a rollback empties the kernel's list.
-                if self._came is None and rows.count > FEW:
-                    self._came, self._went = rows.kept()
-                if self._came is not None:
-                    return True
-            self._copy()
+                if self._kept is None:
+                    self._kept = rows.kept()
+                return True
+            self._copied()
         return False
 
-    def freeze(self) -> None:
-        """Copy the changed rows' codes out of the arena, once. O(changed)."""
-        with self._rows.gate:
-            self._copy()
-
-    def _copy(self) -> None:
-        if self._sides is None:
-            self._sides, self._came = self._read(), None
-
     def _read(self) -> Sides:
+        """The changed rows' codes; copied out of the arena once. O(changed)."""
+        if self._sides is None and self.few is not None:
+            self._sides = by_relation(self.few)
+        if self._sides is None:
+            with self._rows.gate:
+                return self._copied()
+        return self._sides
+
+    def _copied(self) -> Sides:
         rows = self._rows
-        if self._came is None:
-            return rows.last()
-        came, went = rows.rows_of(self._came), self._went
-        return rows.ordered(
-            {
+        if self._sides is None and self._kept is None:
+            self._sides = rows.last()
+        elif self._sides is None and self._kept is not None:
+            came, went = rows.rows_of(self._kept[0]), self._kept[1]
+            self._sides = {
                 number: (went.get(number, _NONE)[0], came.get(number, _NONE)[1])
                 for number in came.keys() | went.keys()
             }
-        )
+        self._kept = None
+        return self._sides or {}
 
     def coded(self) -> dict[str, tuple[CodedRows, CodedRows]]:
         """Rows removed and added as codes, by the name of their relation."""
-        self.freeze()
-        return self._rows.coded(self._sides or {})
+        return self._rows.coded(self._read())
 
     def delta(self) -> Delta:
         """The changes as a Delta over the relations that users see."""
-        self.freeze()
-        return self._rows.delta(self._sides or {}, self.epoch)
+        ask = partial(cause_in, self._db, self.edited)
+        return self._rows.delta(self._read(), self.epoch, ask)

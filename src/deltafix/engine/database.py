@@ -46,7 +46,7 @@ from deltafix.engine.stages import Strata
 from deltafix.engine.state.edits import given_changes, truth_changes
 from deltafix.engine.store import relation_cell
 from deltafix.engine.tables import Tables
-from deltafix.engine.transaction import Transaction
+from deltafix.engine.transaction import Input, Transaction
 from deltafix.engine.watch import Watch, Watchers
 from deltafix.errors import BudgetError, FunctorError, TransactionError
 from deltafix.facts.delta import Delta
@@ -68,10 +68,12 @@ if TYPE_CHECKING:
 
 _PARTS = (
     "plan", "_core", "_cache", "schemas", "_arena", "_codes", "_linked", "_changed", "_by_number",
-    "_given", "_keys", "_ruled", "_unrun", "_strata", "_run", "_limits", "_ran", "_recomputed",
-    "_users", "_called", "_functors",
+    "_given", "_inputs", "_keys", "_ruled", "_unrun", "_strata", "_run", "_limits", "_ran",
+    "_recomputed", "_users", "_called", "_functors",
 )  # fmt: skip
 """What `compact` makes anew."""
+
+_NOTHING_EDITED = Edited()
 
 _AUTO_SHARE = 0.3
 """`auto` recomputes when at least this share of the given rows changes (bench: batch)."""
@@ -155,8 +157,8 @@ class Database(Closing, Reading):
         self._dropped: Transaction | None = None  # its own thread is to roll it back
         self._mine = threading.local()
         self._watchers = Watchers()
-        self._last: weakref.ref[Changes] | None = None
-        self._kept = set[weakref.ref[Changes]]()
+        self._kept = set[weakref.ref[Changes]]()  # of many rows, some of them in the arena
+        self._itself = weakref.ref(self)
         self._closed = False
         self._unrun = True
         self._is_noticed = True  # whether a commit counts an epoch and is told to watchers
@@ -179,7 +181,11 @@ class Database(Closing, Reading):
         self._changed = ChangedRows(
             self._arena, self._codes, self._by_number, self.schemas, self._gate
         )
-        self._given = {linked.given(name): s for name, s in self.schemas.items()}
+        self._inputs = {
+            name: Input(schema, linked.given(name), name in self._ruled)
+            for name, schema in self.schemas.items()
+        }
+        self._given = {number: schema for schema, number, _ in self._inputs.values()}
         self._probe = None
         self._keys = {}
 
@@ -342,13 +348,21 @@ class Database(Closing, Reading):
 
     # --- used by transactions -----------------------------------------------------------------
 
+    def _input(self, relation: str) -> Input:
+        """What is edited as `relation`. Raises UnknownRelationError."""
+        entry = self._inputs.get(relation)
+        if entry is None:
+            self._schema(relation)
+        return self._inputs[relation]
+
     def _begin(self, transaction: Transaction) -> None:
         opened = weakref.ref(transaction)
         self._writer.acquire()
         try:
             if self._closed:  # meanwhile, perhaps
                 raise TransactionError("the database is closed")
-            self._require_no_edits()
+            if self._open is not _nobody:
+                self._require_no_edits()
             if not hasattr(self._mine, "at_end"):
                 self._mine.at_end = _AtEnd(self)
             # Before anything is open: a rollback forgets them.
@@ -357,11 +371,9 @@ class Database(Closing, Reading):
                 self._kept = {
                     reference for reference, kept in held if kept and kept.keep(self.epoch)
                 }
-            changes = self._last() if self._last is not None else None
-            if changes is not None and changes.keep(self.epoch):
-                self._kept.add(weakref.ref(changes))
-            self._arena.cells[at.CANCEL] = 0  # one that came too late for an earlier epoch
-            self._begun = self._arena.cells[at.EPOCHS], self.epoch
+            numbers = self._arena.numbers
+            numbers[at.CANCEL] = 0  # one that came too late for an earlier epoch
+            self._begun = numbers[at.EPOCHS], self.epoch
             transaction._state, self._open = "open", opened
         except BaseException:  # an interrupt, too, must not keep others out
             if self._open is not opened:
@@ -386,38 +398,37 @@ class Database(Closing, Reading):
         if transaction is not None:
             transaction.rollback()
 
-    def _commit(self) -> None:
+    def _commit(self, transaction: Transaction) -> None:
         began = time.perf_counter()
         arena = self._arena
-        cells = arena.cells
         rules = self._rules
         self._changed_with_rules = None
         if self.strategy == "auto":
-            cells[at.SCHEDULE] = self._schedule()
+            arena.cells[at.SCHEDULE] = self._schedule()
         if self._unrun:
             self._first_epoch()
         else:
             self._epoch()
         tell("")
-        self._limits.check()
+        if self._limits.limits:
+            self._limits.check()
         if rules is not None:
             rules.prepare()
-        transaction = self._open()
-        if transaction is not None and transaction.prepared is not None:
+        if transaction.prepared is not None:
             transaction.prepared(self._coming(transaction.views))
         if self._before_commit is not None:
             self._before_commit()
-        edited = Edited()
+        edited = _NOTHING_EDITED
         if rules is not None:
             edited = Edited(rules.given, self.program)
-        elif transaction is not None and transaction.edits_ruled:
+        elif transaction.edits_ruled:
             edited = Edited(given_changes(arena, self._given))
-        self._ran = int(self._run.program[0])
+        self._ran = self._run.size
         self._recomputed = () if rules is None else rules.recomputed
         self._coming_edits = edited
         with self._gate:
-            commit(arena.words, cells)
-            self._stand()
+            commit(arena.words, arena.cells)
+            self._stand(transaction)
         self._seconds = time.perf_counter() - began
 
     def _coming(self, views: Collection[str] | None) -> Delta:
@@ -441,35 +452,33 @@ class Database(Closing, Reading):
     @property
     def _stands(self) -> bool:
         """Whether the kernel has committed the epoch of the open transaction."""
-        return bool(self._arena.cells[at.EPOCHS] != self._begun[0])
+        return self._arena.numbers[at.EPOCHS] != self._begun[0]
 
-    def _stand(self) -> None:
-        """Follow the kernel's commit, within the gate.
+    def _stand(self, transaction: Transaction) -> None:
+        """Follow the kernel's commit, within the gate; the transaction has what it changed.
 
         An interrupt may come at any line behind that commit: whoever catches it does this again,
         for doing it twice is doing it once.
         """
-        self._strata.keep()
+        if self._strata.ran:
+            self._strata.keep()
         if self._rules is not None:
             self._rules.finish()
         self._unrun = False
-        self.epoch = self._begun[1] + self._is_noticed
+        self.epoch = epoch = self._begun[1] + self._is_noticed
         self._arena.release()
-
-    def _stood(self) -> Changes:
-        """What the epoch that stands has changed."""
         rows = self._changed_with_rules or self._changed
-        changes = Changes(rows, self.epoch, self._coming_edits)
-        self._last = weakref.ref(changes)
-        return changes
+        transaction._changes = changes = Changes(rows, epoch, self._coming_edits, self._itself)
+        if changes.few is None:
+            self._kept.add(weakref.ref(changes))
 
-    def _commit_rules(self, edits: Sequence[RuleEdit]) -> None:
+    def _commit_rules(self, transaction: Transaction, edits: Sequence[RuleEdit]) -> None:
         from deltafix.engine.rule_edits import RuleEpoch  # noqa: PLC0415  the parser
 
         began = time.perf_counter()
         with held_back():  # plans stay
             RuleEpoch(self, edits).begin()
-        self._commit()
+        self._commit(transaction)
         self._seconds = time.perf_counter() - began
 
     def _rollback(self) -> None:

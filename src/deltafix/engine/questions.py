@@ -7,16 +7,16 @@ nothing that a reader or a later epoch could see.
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, overload
+from weakref import ref
 
 from deltafix.errors import ExplanationError
 from deltafix.facts.schema import Row
 
 if TYPE_CHECKING:
-    from deltafix.engine.changes import Changes
+    from deltafix.engine.changes import Edited
     from deltafix.provenance.proof import Proof
     from deltafix.provenance.why_not import WhyNot
 
@@ -28,17 +28,12 @@ def answer(question: str, *args: Any, **options: Any) -> Any:
     return getattr(import_module(_ANSWERS), question)(*args, **options)
 
 
-def cause_in(db: Questions, changes: Changes) -> Callable[..., Any]:
-    """What answers `Delta.why` for a delta of a database, without keeping that alive."""
-    known, edited = weakref.ref(db), changes.edited
-
-    def ask(*args: Any, **options: Any) -> Any:
-        database = known()
-        if database is None:
-            raise ExplanationError("the database of this delta is gone")
-        return answer("cause", database, edited, *args, **options)
-
-    return ask
+def cause_in(known: ref[Any], edited: Edited, *args: Any, **options: Any) -> Any:
+    """Answer `Delta.why` of a delta of a database, which that does not keep alive."""
+    database = known()
+    if database is None:
+        raise ExplanationError("the database of this delta is gone")
+    return answer("cause", database, edited, *args, **options)
 
 
 class Questions:

@@ -36,6 +36,7 @@ from deltafix.rules.ast import Program
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_KEY = (tuple, list)
 _WAYS = 256
 """So many lists of columns are remembered by which rows are found before all are forgotten."""
 
@@ -207,9 +208,9 @@ class Reading(Questions):
             by = self._keys.get((relation, *columns)) or self._by_key(relation, columns)
             self._require_no_edits()
             schema, codes = by.schema, self._codes
-            coded = set[tuple[int, ...]]()
+            coded: set[tuple[int, ...]] = set()
             for key in keys:
-                if not isinstance(key, tuple | list) or len(key) != len(by.checked):
+                if not isinstance(key, _KEY) or len(key) != len(by.checked):
                     message = f"{schema.show()}: a key is a tuple of ({', '.join(columns)}), not"
                     raise FactError(f"{message} {shown(key)}", relation=relation, value=key)
                 coded_key = tuple([codes.asked(schema, c, key[n]) for c, n in by.checked])
@@ -221,7 +222,7 @@ class Reading(Questions):
             if groups is None:
                 wanted = np.array(list(coded), np.int32)
                 groups = [semijoin(self._arena, self._linked, relation, by.positions, wanted)]
-        rows = list[Row]()
+        rows: list[Row] = []
         for group in groups:
             if isinstance(group, list):
                 rows += codes.few_rows(schema, group)

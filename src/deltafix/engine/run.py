@@ -95,15 +95,17 @@ def is_in_doubt(arena: Arena) -> bool:
 class Run:
     """One epoch of the kernel, from `maintain` to its end.
 
-    `reply` and `compute` do what it stops for: ASK a functor's value, OUTSIDE for a stratum
-    (which is told when the epoch began, and its bounds). Threads share what is large (`lanes`).
-    `strata` collects seconds by number of stratum where `BY_STRATUM` is set; `watch` is called
-    between slices, and what it raises ends the epoch. Between slices pages that tables have
-    outgrown are given back, too, under `gate`, which other threads hold while they read: at the end
-    of the epoch they were 0.9 of 4.9 GB (galen).
+    `reply` and `compute` do what it stops for: ASK a functor's value, OUTSIDE for a stratum (which
+    is told when the epoch began, and its bounds). Threads share what is large (`lanes`). `size` is
+    how many strata the program has; `strata` collects seconds by number of stratum where
+    `BY_STRATUM` is set; `watch` is called between slices, and what it raises ends the epoch.
+    Between slices pages that tables have outgrown are given back, too, under `gate`, which other
+    threads hold while they read: at the end of the epoch they were 0.9 of 4.9 GB (galen).
     """
 
-    __slots__ = ("_arena", "_compute", "_gate", "_lanes", "_reply", "program", "strata", "watch")
+    __slots__ = (
+        "_arena", "_compute", "_gate", "_lanes", "_reply", "program", "size", "strata", "watch",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -115,6 +117,7 @@ class Run:
     ) -> None:
         self._arena = arena
         self.program = program
+        self.size = int(program[0])
         self._reply = reply
         self._gate = gate or nullcontext()
         self._compute = compute
@@ -127,14 +130,15 @@ class Run:
 
         Raises BudgetError, CancelledError, LimitError, MemoryError, and what user functions raise.
         """
-        words, cells, program = self._arena.words, self._arena.cells, self.program
-        clocked = cells[at.BY_STRATUM] != 0
+        arena, program = self._arena, self.program
+        words, cells, numbers = arena.words, arena.cells, arena.numbers
+        clocked = numbers[at.BY_STRATUM] != 0
         began = time.perf_counter() if clocked else 0.0
-        if cells[at.TO_FILL]:
+        if numbers[at.TO_FILL]:
             self._lanes.fill()
         outcome = maintain(words, cells, program)
         if outcome == at.DONE:
-            if cells[at.TO_FILL]:
+            if numbers[at.TO_FILL]:
                 self._lanes.fill()
             return
         began = began or time.perf_counter()
@@ -153,16 +157,16 @@ class Run:
                 between = partial(self._between, began, budget)
                 self._lanes.run(program, between)
                 between()
-            elif cells[at.C_PROBED] + cells[at.C_DERIVATIONS] > cells[at.QUOTA]:
-                cells[at.QUOTA] += SLICE
+            elif numbers[at.C_PROBED] + numbers[at.C_DERIVATIONS] > numbers[at.QUOTA]:
+                numbers[at.QUOTA] += SLICE
                 with self._gate:
-                    self._arena.release(keep=True)
+                    arena.release(keep=True)
                 if self.watch is not None:
                     self.watch()
             outcome = maintain(words, cells, program)
         if outcome == at.STOPPED:
-            _raise(int(cells[at.ERROR]), budget)
-        if cells[at.TO_FILL]:
+            _raise(numbers[at.ERROR], budget)
+        if numbers[at.TO_FILL]:
             self._lanes.fill()
 
     def _between(self, began: float, budget: Budget) -> None:
@@ -271,26 +275,23 @@ def stopped(
 
 
 class Limits:
-    """The limits of a program; `check` holds the rows at hand against them."""
+    """The `limits` of a program; `check` holds the rows at hand against them."""
 
-    __slots__ = ("_arena", "_limits")
+    __slots__ = ("_arena", "limits")
 
     def __init__(self, program: Program, arena: Arena, ids: Mapping[str, int]) -> None:
         self._arena = arena
         given = [directive for directive in program.directives if directive.kind == "limitsize"]
         recursive = recursive_relations(strata(program)) if given else ()
-        self._limits = [
+        self.limits = [
             (directive.relation, ids[directive.relation], int(directive.parameters["n"]))
             for directive in given
             if directive.relation in recursive
         ]
 
-    def __bool__(self) -> bool:
-        return bool(self._limits)
-
     def check(self) -> None:
         """Raise BudgetError if a relation has more rows now than its limit. O(limits)."""
-        for name, number, most in self._limits:
+        for name, number, most in self.limits:
             rows = relation_cell(self._arena, number, at.R_NOW)
             if rows > most:
                 message = (

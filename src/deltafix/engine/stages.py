@@ -108,6 +108,7 @@ class Strata:
 
     Attributes:
         bounds: of the running epoch; strata look at them.
+        ran: those that computed something in the epoch, in their order.
         cold: strata that have not computed their state from the kernel's rows yet.
         fresh: numbers of strata that replace earlier rules in this epoch.
     """
@@ -127,7 +128,7 @@ class Strata:
         self.bounds = bounds
         self._linked = linked
         self._strata = strata
-        self._ran: list[Stratum] = []
+        self.ran: list[Stratum] = []
         self.cold: set[Stratum] = set() if cold is None else cold
         self.fresh = fresh
         self._reducers = reducers
@@ -175,7 +176,7 @@ class Strata:
         """What a stratum makes of the changes in the running epoch."""
         below = {name: self._below(name, None) for name in self._linked.outside[number].reads}
         stratum = self._strata[number]
-        self._ran.append(stratum)
+        self.ran.append(stratum)
         return stratum.run(below)
 
     def _replaced(self, number: int) -> Mapping[str, Changed]:
@@ -183,7 +184,7 @@ class Strata:
 
         Rows that stay are among them: what held them up until now was not this stratum.
         """
-        self._ran.append(self._strata[number])
+        self.ran.append(self._strata[number])
         return {
             name: Changed(rows, codes_where(self._arena, self._linked.ids[name], at.NOW))
             for name, (rows, _) in self._from_nothing(number, at.NOW).items()
@@ -277,16 +278,16 @@ class Strata:
 
     def keep(self) -> None:
         """The epoch was committed."""
-        for stratum in self._ran:
+        for stratum in self.ran:
             stratum.keep()
-        self._ran.clear()
+        self.ran.clear()
         self._read = None
 
     def undo(self) -> None:
         """The epoch was rolled back."""
-        for stratum in reversed(self._ran):
+        for stratum in reversed(self.ran):
             stratum.undo()
-        self._ran.clear()
+        self.ran.clear()
         self._read = None
 
 

@@ -7,7 +7,7 @@ are copies: nothing handed out aliases the arena.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from deltafix.kernel.arena import Arena, Words
 from deltafix.kernel.entries import find_slot, read_changes
 
 __all__ = [
+    "by_relation",
     "cells_of",
     "changed_in_epoch",
     "changed_since",
@@ -34,7 +35,8 @@ __all__ = [
 
 def relation_cell(arena: Arena, relation: int, field: int) -> int:
     """One field of a relation's descriptor."""
-    return int(arena.cells[int(arena.cells[at.RELS]) + relation * at.RSZ + field])
+    numbers = arena.numbers
+    return numbers[numbers[at.RELS] + relation * at.RSZ + field]
 
 
 def records_of(arena: Arena, relation: int) -> Words:
@@ -55,24 +57,30 @@ def codes_where(arena: Arena, relation: int, mask: int) -> Words:
     return records[chosen, at.COLS : at.COLS + arity]
 
 
-def few_changes(arena: Arena) -> Iterator[tuple[int, int, list[int]]]:
-    """(relation, 1 if it came and 0 if it went, codes) of each row that the last epoch changed.
+def few_changes(arena: Arena) -> list[int] | None:
+    """The rows that the last epoch changed, as `by_relation` reads them; None: they are many.
 
     One call and one list: each number that is read by itself costs 60 ns.
     """
-    room = 128
-    while True:
-        out = np.empty(room, dtype=np.int32)
-        used = read_changes(arena.words, arena.cells, out)
-        if used <= room:
-            break
-        room = used
-    numbers = out[:used].tolist()
-    start = 0
-    while start < used:
+    if arena.numbers[at.DELTA + 1] > FEW:
+        return None
+    out, numbers = arena.few
+    used = read_changes(arena.words, arena.cells, out)
+    return numbers[:used].tolist() if used <= len(numbers) else None
+
+
+def by_relation(numbers: list[int]) -> dict[int, tuple[list[list[int]], list[list[int]]]]:
+    """The codes of rows that went and that came, by the numbers of their relations."""
+    changed: dict[int, tuple[list[list[int]], list[list[int]]]] = {}
+    start, count = 0, len(numbers)
+    while start < count:
         end = start + 3 + numbers[start + 2]
-        yield numbers[start], numbers[start + 1], numbers[start + 3 : end]
+        sides = changed.get(numbers[start])
+        if sides is None:
+            sides = changed[numbers[start]] = [], []
+        sides[numbers[start + 1]].append(numbers[start + 3 : end])
         start = end
+    return changed
 
 
 def changed_in_epoch(arena: Arena, relation: int) -> tuple[Words, Words]:
@@ -135,21 +143,22 @@ def group_of(
     mask: int,
 ) -> Words | list[list[int]]:
     """As `rows_of_group`; few rows as lists."""
-    words, cells = arena.words, arena.cells
-    base = int(cells[at.RELS]) + linked.ids[relation] * at.RSZ
-    descriptor = cells[base : base + at.R_IDX + 1].tolist()
-    words[at.KEY2 : at.KEY2 + len(key)] = key
+    words, numbers = arena.words, arena.numbers
+    base = numbers[at.RELS] + linked.ids[relation] * at.RSZ
+    descriptor = numbers[base : base + at.R_IDX + 1]
+    for place, code in enumerate(key, at.KEY2):
+        words[place] = code
     position = linked.plan.indexes[relation].index(columns)
-    slot = find_slot(words, cells, descriptor[at.R_IDX] + position, len(key))
+    slot = find_slot(words, arena.cells, descriptor[at.R_IDX] + position, len(key))
     if slot < 0:
         return []
-    entry, bucket = cells[slot : slot + 2].tolist()
+    entry, bucket = numbers[slot], numbers[slot + 1]
     ref, count = (entry & 0xFFFFFFFF) - 1, bucket & 0xFFFFFFFF
     end = at.COLS + descriptor[at.R_ARITY]
     if not bucket >> 32:  # one row: the slot refers to it, and there is no bucket
         few = [ref]
     else:
-        start = int(cells[at.BUCKETS]) + ref * 4
+        start = numbers[at.BUCKETS] + ref * 4
         rows = words[start : start + count]
         if count > FEW:
             records = records_of(arena, linked.ids[relation])[rows]

@@ -7,10 +7,10 @@ transaction began.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from threading import get_ident
 from types import MappingProxyType, TracebackType
-from typing import TYPE_CHECKING, Any, Self, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, overload
 
 import numpy as np
 
@@ -18,7 +18,6 @@ from deltafix.engine.changes import Changes
 from deltafix.engine.coded import CodedRows
 from deltafix.engine.codes import FEW
 from deltafix.engine.query import semijoin
-from deltafix.engine.questions import cause_in
 from deltafix.engine.relation import RelationView
 from deltafix.engine.store import changed_since, codes_where, relation_cell
 from deltafix.errors import FactError, MissingRowError, TransactionError
@@ -38,6 +37,14 @@ if TYPE_CHECKING:
     from deltafix.rules.ast import Program
 
 
+class Input(NamedTuple):
+    """A relation to edit: the number of where given rows lie, and whether it has rules."""
+
+    schema: Schema
+    number: int
+    has_rules: bool
+
+
 class Transaction:
     """Made by `Database.transaction`; begins at once. Holds the writer's lock until it ends.
 
@@ -52,19 +59,21 @@ class Transaction:
             little about what was given, and the epoch's given changes are kept for `Delta.why`.
     """
 
+    # Here, since setting them took an eighth of an empty transaction.
+    prepared: Callable[[Delta], None] | None = None
+    views: Collection[str] | None = None
+    edits_ruled = False
+    _changes: Changes | None = None
+    _delta: Delta | None = None
+    _rule_edits: Sequence[RuleEdit] = ()
+    _state = "not begun"
+
     def __init__(self, db: Database, missing: str) -> None:
         if missing not in ("error", "ignore"):
             raise ValueError(f'missing={missing!r}; one of "error", "ignore"')
         self._db = db
         self._missing = missing
         self._thread = get_ident()
-        self._changes: Changes | None = None
-        self._rule_edits: list[RuleEdit] = []
-        self._delta: Delta | None = None
-        self._state = "not begun"
-        self.prepared: Callable[[Delta], None] | None = None
-        self.views: Collection[str] | None = None
-        self.edits_ruled = False
         db._begin(self)
 
     @overload
@@ -85,13 +94,14 @@ class Transaction:
         Raises:
             UnknownRelationError, FactError, TypeMismatchError: nothing was inserted.
         """
-        schema, codes, count = self._encode(relation, rows)
+        (_, number, has_rules), codes, count = self._encode(relation, rows)
         if count == 0:
             return 0
+        if has_rules:
+            self.edits_ruled = True
         arena = self._db._arena
-        number = self._db._linked.given(schema.relation)
-        self.edits_ruled |= schema.relation in self._db._ruled
-        return int(insert_rows(arena.words, arena.cells, codes, number, count))
+        fresh: int = insert_rows(arena.words, arena.cells, codes, number, count)
+        return fresh
 
     def copy(self, relation: str, source: Database, *, given: bool = False) -> int:
         """Insert the rows that a relation of the same declaration has in another database.
@@ -102,14 +112,13 @@ class Transaction:
         """
         self._require_open()
         db = self._db
-        schema, theirs = db._schema(relation), source._schema(relation)
+        (schema, number, has_rules), theirs = db._input(relation), source._schema(relation)
         if schema.show() != theirs.show():
             message = f"{schema.show()} is {theirs.show()} in the other database"
             raise FactError(message, relation=relation)
         values, codes = source._committed(relation, given=given)
         taken = db._codes.taken(schema, codes, values)
-        self.edits_ruled |= relation in db._ruled
-        number = db._linked.given(relation)
+        self.edits_ruled |= has_rules
         return int(insert_rows(db._arena.words, db._arena.cells, taken, number, len(codes)))
 
     @overload
@@ -127,15 +136,15 @@ class Transaction:
         Raises:
             MissingRowError: names the first missing row; nothing was deleted.
         """
-        schema, codes, count = self._encode(relation, rows)
+        (schema, number, has_rules), codes, count = self._encode(relation, rows)
         if count == 0:
             return 0
+        if has_rules:
+            self.edits_ruled = True
         arena = self._db._arena
-        number = self._db._linked.given(schema.relation)
-        self.edits_ruled |= schema.relation in self._db._ruled
-        before = relation_cell(arena, number, at.R_CHANGED + 1)
-        gone = int(delete_rows(arena.words, arena.cells, codes, number, count))
+        gone: int = delete_rows(arena.words, arena.cells, codes, number, count)
         if gone < count and self._missing == "error":
+            before = relation_cell(arena, number, at.R_CHANGED + 1) - gone
             back = changed_since(arena, number, before).reshape(-1)
             insert_rows(arena.words, arena.cells, back, number, gone)
             table = codes.reshape(count, schema.arity)
@@ -152,9 +161,8 @@ class Transaction:
 
         Arguments and errors as for `insert`. O(rows).
         """
-        schema, codes, count = self._encode(relation, rows)
+        (_, number, _), codes, count = self._encode(relation, rows)
         arena = self._db._arena
-        number = self._db._linked.given(schema.relation)
         given = (
             lookup(arena.words, arena.cells, codes, number, position, at.GIVEN) >= 0
             for position in range(count)
@@ -168,7 +176,7 @@ class Transaction:
 
         `where(mask)` chooses among the rows. Raises as `insert` does.
         """
-        schema, codes, count = self._encode(relation, rows)
+        (schema, _, _), codes, count = self._encode(relation, rows)
         if count <= FEW:  # it may be the array of the next few rows, too
             codes = codes.copy()
         return CodedRows(schema, codes.reshape(count, schema.arity), self._db._codes)
@@ -221,7 +229,7 @@ class Transaction:
         """Remove some rules and add others. Takes, returns and raises what the two calls do."""
         added = self._read_rules(text, adds=True)
         self.remove_rule(rule)
-        self._rule_edits.append(added)
+        self._rule_edits = (*self._rule_edits, added)
         return added
 
     def change_program(
@@ -243,10 +251,12 @@ class Transaction:
             from deltafix.datalog.program import Program as Text  # noqa: PLC0415
 
             program = Text.parse(program)
-        self._rule_edits.append(RuleEdit(True, program, "", whole=True, functors=functors))
+        edit = RuleEdit(True, program, "", whole=True, functors=functors)
+        self._rule_edits = (*self._rule_edits, edit)
 
     def _edit_rules(self, rule: str | RuleEdit, *, adds: bool) -> RuleEdit:
-        self._rule_edits.append(edit := self._read_rules(rule, adds=adds))
+        edit = self._read_rules(rule, adds=adds)
+        self._rule_edits = (*self._rule_edits, edit)
         return edit
 
     def _read_rules(self, rule: str | RuleEdit, *, adds: bool) -> RuleEdit:
@@ -273,9 +283,7 @@ class Transaction:
     def delta(self) -> Delta:
         """What the committed transaction changed, in every relation, net."""
         if self._delta is None:
-            changes = self._committed()
-            self._delta = changes.delta()
-            self._delta.ask(cause_in(self._db, changes))
+            self._delta = self._committed().delta()
         return self._delta
 
     def take_back(self, done: Transaction, relations: Collection[str]) -> None:
@@ -326,32 +334,29 @@ class Transaction:
 
     def _commit(self) -> None:
         self._require_open()
+        db = self._db
         try:
             if self._rule_edits:
-                self._db._commit_rules(self._rule_edits)
+                db._commit_rules(self, self._rule_edits)
             else:
-                self._db._commit()
-            self._stand()
+                db._commit(self)
+            self._state = "committed"
             self._end()
         except BaseException as error:
-            if self._state == "open" and not self._db._stands:
+            if self._state == "open" and not db._stands:
                 self.rollback()
             elif self._state == "open" or isinstance(error, KeyboardInterrupt):
                 # Behind the kernel's commit: the epoch stands, and all else is to follow.
                 if self._state == "open":
-                    with self._db._gate:
-                        self._db._stand()
-                    self._stand()
+                    with db._gate:
+                        db._stand(self)
+                    self._state = "committed"
                 self._end()
             raise
 
-    def _stand(self) -> None:
-        self._changes = self._db._stood()
-        self._state = "committed"
-
     def _end(self) -> None:
         db = self._db
-        if not (db._watchers and db._is_noticed):
+        if not (db._watchers.all and db._is_noticed):
             if db._open() is self:
                 db._end()
             return
@@ -369,38 +374,41 @@ class Transaction:
 
     def _encode(
         self, relation: str | RelationView[Any], rows: Iterable[Row] | Any
-    ) -> tuple[Schema, Words, int]:
+    ) -> tuple[Input, Words, int]:
         self._require_open()
         db = self._db
-        schema = db._schema(relation.name if isinstance(relation, RelationView) else relation)
+        to = db._inputs.get(relation) if type(relation) is str else None
+        if to is None:
+            to = db._input(relation.name if isinstance(relation, RelationView) else relation)
+        schema = to[0]
         if type(rows) is list and len(rows) <= FEW:
             codes = db._codes.encode_few(schema, rows)
             if codes is not None:
-                return schema, codes, len(rows)
+                return to, codes, len(rows)
         if isinstance(rows, CodedRows):
-            return schema, rows.flat(schema, db._codes), len(rows)
+            return to, rows.flat(schema, db._codes), len(rows)
         if isinstance(rows, np.ndarray):
-            return self._encode_array(schema, rows)
+            return to, self._encode_array(schema, rows), len(rows)
         if not isinstance(rows, list | tuple | set | frozenset):
             from deltafix.facts.arrow import check_table, is_tabular  # noqa: PLC0415
 
             if is_tabular(rows):
                 table = check_table(schema, rows, encoded=True)
-                return schema, db._codes.encode_table(schema, table), table.num_rows
+                return to, db._codes.encode_table(schema, table), table.num_rows
         checked = schema.check_rows(rows)
-        return schema, db._codes.encode_rows(schema, checked), len(checked)
+        return to, db._codes.encode_rows(schema, checked), len(checked)
 
-    def _encode_array(self, schema: Schema, rows: Any) -> tuple[Schema, Words, int]:
+    def _encode_array(self, schema: Schema, rows: Any) -> Words:
         db = self._db
         whole = all(kind in ("number", "unsigned") for kind in schema.types)
         signed = rows.dtype.kind == "i" and "unsigned" not in schema.types
         signed = signed and all(column.bits == WORD for column in schema.columns)
         if whole and signed and rows.ndim == 2 and rows.shape[1] == schema.arity:
-            return schema, db._codes.encode_array(schema, rows), len(rows)
+            return db._codes.encode_array(schema, rows)
         from deltafix.facts.arrow import check_array  # noqa: PLC0415
 
         table = check_array(schema, rows)
-        return schema, db._codes.encode_table(schema, table), len(rows)
+        return db._codes.encode_table(schema, table)
 
     def _missing_row(self, schema: Schema, codes: Words, position: int) -> MissingRowError:
         width = schema.arity

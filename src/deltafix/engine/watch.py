@@ -98,28 +98,25 @@ class Watch(Closing, Generic[C]):
 
 
 class Watchers:
-    """The watchers of one database, and the epochs they are still to be told of."""
+    """The watchers of one database (`all`), and the epochs they are still to be told of."""
 
     def __init__(self) -> None:
-        self._all: list[Watch[Any]] = []
+        self.all: list[Watch[Any]] = []
         self._pending: deque[Delta] = deque()
         self._telling = False
 
-    def __bool__(self) -> bool:
-        return bool(self._all)
-
     def add(self, watch: Watch[Any]) -> None:
         """Begin to tell a watcher."""
-        self._all.append(watch)
+        self.all.append(watch)
 
     def forget(self, watch: Watch[Any]) -> None:
         """Stop telling a watcher."""
-        if watch in self._all:
-            self._all.remove(watch)
+        if watch in self.all:
+            self.all.remove(watch)
 
     def close(self) -> None:
         """End every watch."""
-        for watch in tuple(self._all):
+        for watch in tuple(self.all):
             watch.close()
 
     def committed(self, transaction: Transaction) -> None:
@@ -139,7 +136,7 @@ class Watchers:
         try:
             self._telling = True
             while self._pending:
-                for watch in tuple(self._all):
+                for watch in tuple(self.all):
                     try:
                         watch.tell(self._pending[0])
                     except Exception as error:  # others must hear of the epoch all the same

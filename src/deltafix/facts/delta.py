@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from deltafix.errors import FactError
 from deltafix.facts.relation_delta import Ask, RelationDelta, nobody_to_ask
 from deltafix.facts.schema import Row, Schema, show_row, unknown_relation
+from deltafix.facts.side import Side
 
 if TYPE_CHECKING:
     from deltafix.provenance.cause import Cause
@@ -54,11 +55,19 @@ class Delta(Mapping[str, RelationDelta]):
         self._ask: Ask | None = None
 
     @classmethod
-    def net(cls, changes: list[RelationDelta], schemas: Mapping[str, Schema], epoch: int) -> Delta:
-        """Of parts that are not empty, in the order of `schemas`, which is kept. O(changes)."""
+    def net(
+        cls,
+        changes: dict[str, RelationDelta],
+        schemas: Mapping[str, Schema],
+        epoch: int,
+        ask: Ask,
+    ) -> Delta:
+        """Of parts that are not empty, in the order of `schemas`; both are kept. O(1).
+
+        `ask` answers `why`: it is called with the delta and the arguments.
+        """
         delta = cls.__new__(cls)
-        delta.schemas, delta.epoch, delta._ask = schemas, epoch, None
-        delta._changes = {change.schema.relation: change for change in changes}
+        delta._changes, delta.schemas, delta.epoch, delta._ask = changes, schemas, epoch, ask
         return delta
 
     @classmethod
@@ -137,12 +146,7 @@ class Delta(Mapping[str, RelationDelta]):
         """
         if self._ask is None:
             raise nobody_to_ask()
-        cause: Cause = self._ask(self, fact, row, max_trials=max_trials)
-        return cause
-
-    def ask(self, of: Ask) -> None:
-        """Say who answers `why`: the database, which made the delta."""
-        self._ask = of
+        return self._ask(self, fact, row, max_trials=max_trials)
 
     def show(self) -> str:
         """Every change on its own line, in a stable order: `-edge("a", "b")`, `+path("a", "c")`.
@@ -162,7 +166,9 @@ class Delta(Mapping[str, RelationDelta]):
             # rounds then cost more than the edits.
             return change if self._ask is None else change.asking(self.why)
         if relation in self.schemas:
-            return RelationDelta(self.schemas[relation])
+            schema = self.schemas[relation]
+            nothing = Side(schema, (), 0)
+            return RelationDelta.of_sides(schema, nothing, nothing)
         raise unknown_relation(relation, self.schemas)
 
     def __contains__(self, relation: object) -> bool:

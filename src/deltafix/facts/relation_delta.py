@@ -2,7 +2,7 @@
 
 Invariant: the sides are disjoint and net: no row is on both, none is listed twice. Forms (Arrow,
 pandas, polars, text, HTML) are made when asked for. Nothing here knows other relations, epochs or
-the engine; who can say why a row changed is told by `Delta.ask`.
+the engine; who can say why a row changed is told by whoever made the delta.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 S = TypeVar("S")
 
-Ask: TypeAlias = "Callable[..., Any]"
-"""Answers `Delta.why`: called with the delta and the arguments."""
+Ask: TypeAlias = "Callable[..., Cause]"
+"""Answers `why`: called with its arguments."""
 
 SHOWN: Final = 20
 """Rows a repr prints before it says how many more there are."""
@@ -101,11 +101,13 @@ class RelationDelta(Tabular, Generic[R]):
         self._make: Callable[[Row], R] | None = None
 
     @classmethod
-    def of_sides(cls, schema: Schema, added: Side, removed: Side) -> RelationDelta[Row]:
-        """Of two sides as they are."""
+    def of_sides(
+        cls, schema: Schema, added: Side, removed: Side, ask: Ask | None = None
+    ) -> RelationDelta[Row]:
+        """Of two sides as they are; `ask` answers `why`."""
         delta: RelationDelta[Row] = RelationDelta.__new__(RelationDelta)
         delta.schema, delta._added, delta._removed = schema, added, removed
-        delta._ask = delta._make = None
+        delta._ask, delta._make = ask, None
         return delta
 
     def of_class(self, make: Callable[[Row], S]) -> RelationDelta[S]:
@@ -117,17 +119,14 @@ class RelationDelta(Tabular, Generic[R]):
     @property
     def added(self) -> list[R]:
         """Rows that hold now and did not before; sorted, made on first use, do not modify."""
-        return self._objects(self._added.rows)
+        rows: list[Any] = self._added.rows
+        return rows if self._make is None else [*map(self._make, rows)]
 
     @property
     def removed(self) -> list[R]:
         """Rows that held before and do not now; sorted, made on first use, do not modify."""
-        return self._objects(self._removed.rows)
-
-    def _objects(self, rows: list[Row]) -> list[R]:
-        if self._make is None:
-            return cast("list[R]", rows)
-        return list(map(self._make, rows))
+        rows: list[Any] = self._removed.rows
+        return rows if self._make is None else [*map(self._make, rows)]
 
     def _with(self, added: Side, removed: Side) -> RelationDelta[R]:
         """Of other sides; nobody to ask."""
@@ -152,14 +151,11 @@ class RelationDelta(Tabular, Generic[R]):
         if self._ask is None:
             raise nobody_to_ask()
         given = row if self._make is None else self.schema.as_row(row)
-        cause: Cause = self._ask(self.schema.relation, given, max_trials=max_trials)
-        return cause
+        return self._ask(self.schema.relation, given, max_trials=max_trials)
 
-    def asking(self, of: Ask) -> RelationDelta[R]:
-        """The same, and who answers `why`: `Delta.why` of the delta it is part of. O(1)."""
-        delta = self._with(self._added, self._removed)
-        delta._ask = of
-        return delta
+    def asking(self, of: Ask) -> RelationDelta[Row]:
+        """The same, of tuples, and who answers `why`: that of the delta it is part of. O(1)."""
+        return RelationDelta.of_sides(self.schema, self._added, self._removed, of)
 
     def inverse(self) -> RelationDelta[R]:
         """The delta that undoes this one. O(1): the sides are shared."""

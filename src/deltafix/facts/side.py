@@ -42,7 +42,7 @@ class Side:
         self._given: Rows | None = given
         self._tabled = tabled
         self._count = count
-        self._rows: list[Row] | None = None
+        self._rows: list[Row] | None = [] if type(given) is tuple and not given else None
         self._table: pa.Table | None = None
 
     def _load(self) -> None:
@@ -50,7 +50,10 @@ class Side:
         if source is None:
             return
         given: Any = source() if callable(source) else source
-        if hasattr(given, "num_columns"):
+        if type(given) in (list, tuple) and len(given) < 2:
+            self._rows = [*given]
+            self._count = len(given)
+        elif hasattr(given, "num_columns"):
             self._table = given
             self._count = given.num_rows
         else:

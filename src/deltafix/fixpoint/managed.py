@@ -22,11 +22,10 @@ from typing import Any, Generic, Self, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from deltafix.engine.codes import FEW
 from deltafix.engine.codes import Codes as Symbols
 from deltafix.engine.link import link
 from deltafix.engine.run import Budget, Run, set_budget
-from deltafix.engine.store import few_changes, records_of, relation_cell, rows_of_group
+from deltafix.engine.store import by_relation, few_changes, records_of, relation_cell, rows_of_group
 from deltafix.engine.tables import Tables
 from deltafix.errors import ChangeError, InternalError, MissingRowError, TransactionError
 from deltafix.fixpoint.view import Change, FixpointReport, FixpointView, not_in_fixpoint
@@ -422,15 +421,10 @@ class Reachability:
         arena, cells = self.arena, self.arena.cells
         commit(arena.words, cells)
         arena.release()
-        count = int(cells[at.DELTA + 1])
-        if count == 0:
-            return [], []
-        if count <= FEW:
-            sides: tuple[list[int], list[int]] = [], []
-            for relation, came, row in few_changes(arena):
-                if relation == REACH:
-                    sides[came].append(row[0])
-            return sides[1], sides[0]
+        few = few_changes(arena)
+        if few is not None:
+            went, came = by_relation(few).get(REACH, ([], []))
+            return [code for (code,) in came], [code for (code,) in went]
         entries = arena.take(at.DELTA)
         entries = entries[(entries >> 33) == REACH]
         codes = records_of(arena, REACH)[(entries >> 1) & 0xFFFFFFFF, at.COLS]

@@ -2,8 +2,8 @@
 
 The range is reserved, not allocated: a page exists once it is touched, so tables can be given
 room to grow without moving and without cost. Past the first 64 MiB, large pages are asked for
-(measured: docs/kernel.md, "Large pages"). Invariant: `words` and `cells` view the same range for
-the arena's whole life; a free block holds zeros, but for the part that `FREE` says.
+(measured: docs/kernel.md, "Large pages"). Invariant: `words`, `cells` and `numbers` view the same
+range for the arena's whole life; a free block holds zeros, but for the part that `FREE` says.
 Unix only: it needs MAP_NORESERVE and MAP_FIXED (Linux, macOS).
 """
 
@@ -48,19 +48,29 @@ _PARTS_FROM = 1 << 17
 """Rows that are entered into an index in some 20 ms."""
 _ASK_CALLS = _ASK_AHEAD = 1 << 14
 """Some thousand calls a stop, and rows that are run twice at most for one (`ask`)."""
+_FEW_WORDS = 512
 _LOOKS = 1000
 """Rows that the search for one suspect's other derivations looks at, before it waits for the end of
 the wave (docs/kernel.md, "The wavefront, and moving")."""
 
 
 class Arena:
-    """A reservation with an empty header. `reserve` is in bytes (default: 16 times the memory)."""
+    """A reservation with an empty header. `reserve` is in bytes (default: 16 times the memory).
+
+    Attributes:
+        words, cells: what the kernel is given.
+        numbers: the cells, for whoever reads or writes one by itself: half of numpy's time.
+        few: room for what `read_changes` says of a few rows, and its numbers.
+    """
 
     def __init__(self, reserve: int | None = None) -> None:
         self._map = _reserve(reserve or 16 * _physical_memory())
         size = len(self._map)
         self.words: Words = np.frombuffer(self._map, dtype=np.int32)
         self.cells: Cells = self.words.view(np.int64)
+        self.numbers = self.cells.data
+        few: Words = np.empty(_FEW_WORDS, dtype=np.int32)
+        self.few = few, few.data
         self._is_mapped = False
         if hasattr(mmap, "MADV_HUGEPAGE") and size > _SMALL_PAGES:
             self._map.madvise(mmap.MADV_HUGEPAGE, _SMALL_PAGES, size - _SMALL_PAGES)
@@ -124,7 +134,7 @@ class Arena:
         Their pages go back to the system; to `keep` them, up to some, is for within a run. Free
         blocks that lie side by side become one. O(free blocks).
         """
-        if not (self.cells[at.DIRTY] or self.cells[at.DEAD + 1]):
+        if not (self.numbers[at.DIRTY] or self.numbers[at.DEAD + 1]):
             return
         blocks = self._blocks(at.FREE, 3)
         blocks.extend([start, words, words] for start, words in self._blocks(at.DEAD, 2))

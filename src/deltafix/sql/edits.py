@@ -355,7 +355,7 @@ def _update(connection: Connection, statement: Statement, node: exp.Update) -> _
 
     def by_row(statement: Statement, pairs: reading.Pairs) -> Edit:
         removed, added = [], []
-        if len({row for row, _ in pairs}) < len(pairs):
+        if len(pairs) > 1 and len({row for row, _ in pairs}) < len(pairs):
             twice = next(row for row, n in Counter(row for row, _ in pairs).items() if n > 1)
             shown = row_as_sql(*decode_rows([twice], columns))
             message = f"rows of FROM would change one row of the table to different ones: {shown}"

@@ -87,7 +87,7 @@ def require_sound(connection: Editing, statement: Statement, table: Table, rows:
 def _lost(connection: Editing, edit: Edit) -> tuple[ForeignKey, int] | None:
     """The first foreign key that a row added breaks, and its first row."""
     for foreign in edit.table.foreign:
-        wanted = dict[tuple[Any, ...], int]()
+        wanted: dict[tuple[Any, ...], int] = {}
         for index, value in enumerate(map(foreign.of, edit.added)):
             if None not in value:
                 wanted.setdefault(value, index)

@@ -52,6 +52,8 @@ class Form:
         stays: running the statement leaves the tree as it is.
         kinds: the types of the values that stand in it; None where a value became a literal.
         plans: what runs the statement, by these types (`sql.edits`).
+        cells: what stands in each slot, where all are cells of an INSERT; they have no types.
+        filled: the statement that it was last bound for, and that with this tree.
     """
 
     node: exp.Expr
@@ -60,9 +62,21 @@ class Form:
     stays: bool = True
     kinds: tuple[SqlType, ...] | None = ()
     plans: dict[tuple[SqlType, ...], Any] = field(default_factory=dict)
+    cells: list[Given] | None = None
+    filled: tuple[Statement, Statement] | None = None
 
-    def bind(self, statement: Statement, values: Sequence[SqlValue]) -> None:
+    def bind(self, statement: Statement, values: Sequence[SqlValue]) -> Statement:
         """Put the values in."""
+        if self.cells is None:
+            self._bind_each(statement, values)
+        else:
+            for cell, value in zip(self.cells, values, strict=True):
+                cell.value = _in_utc(value) if type(value) is datetime else value
+        if self.filled is None or self.filled[0] is not statement:
+            self.filled = statement, statement.on(self.node, self)
+        return self.filled[1]
+
+    def _bind_each(self, statement: Statement, values: Sequence[SqlValue]) -> None:
         kinds: list[SqlType] | None = []
         for slot, parameter in zip(self.slots, values, strict=True):
             given, value = slot.given, parameter
@@ -116,8 +130,7 @@ class bound:  # noqa: N801  it is called as a function is, and a generator cost 
         values = _values(statement, parameters, form)
         if not form.slots:
             return statement
-        form.bind(statement, values)
-        return statement.on(form.node, form)
+        return form.bind(statement, values)
 
     def __exit__(self, kind: object, *_: object) -> None:
         if kind is None and self._form.stays:
@@ -135,7 +148,9 @@ def _form(statement: Statement) -> Form:
     marks = sorted(tree.find_all(exp.Placeholder), key=lambda mark: mark.meta["start"])
     slots = [_slot(mark, stays) for mark in marks if mark.parent is not None]
     named = next((slot.name for slot in slots if slot.name), "")
-    return Form(tree, [*slots, *_literals(statement, tree)], named, stays)
+    slots += _literals(statement, tree)
+    cells = [slot.given for slot in slots if slot.given and slot.is_cell and slot.sign > 0]
+    return Form(tree, slots, named, stays, cells=cells if len(cells) == len(slots) else None)
 
 
 def _literals(statement: Statement, tree: exp.Expr) -> Iterator[_Slot]:

@@ -9,7 +9,7 @@ are applied here, and the ORDER BY of a view where its rows are read without ano
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
@@ -367,13 +367,20 @@ def _split(rows: CodedRows, shape: Sequence[Column], first: int) -> Pairs:
     ]
 
 
-@contextmanager
-def _data_errors(statement: Statement) -> Iterator[None]:
+class _data_errors:  # noqa: N801  as `parameters.bound`
     """What computing a value raises inside is an error of the statement."""
-    try:
-        yield
-    except (ArithmeticError, ValueError) as error:
-        raise statement.data(str(error)) from None
+
+    __slots__ = ("_statement",)
+
+    def __init__(self, statement: Statement) -> None:
+        self._statement = statement
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
+        if error is not None and isinstance(error, (ArithmeticError, ValueError)):
+            raise self._statement.data(str(error)) from None
 
 
 def _matcher(
@@ -448,6 +455,8 @@ def _fixing(
 
 def _as_held(value: SqlValue, kind: SqlType) -> SqlValue:
     """The value of a column that is equal to a value of another type, if there is one."""
+    if type(value) is str or (type(value) is int and kind.is_integer):
+        return value
     if isinstance(value, Decimal) and kind.is_integer:
         return int(value) if value == int(value) else value
     return value if kind.is_decimal else assigned(value, kind)  # which rounds decimals

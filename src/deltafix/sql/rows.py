@@ -275,10 +275,15 @@ def inserted(
                 f" ({', '.join(names)})"
             )
             raise statement.wrong(message, None, "give each column one value")
-        values = [
-            _encoded(statement, cell, cell[3] if cell[2] is None else row[cell[2]], number, other)
-            for cell in cells
-        ]
+        values: list[Any] = []
+        for cell in cells:
+            _, write, position, default, nullable = cell
+            value = default if position is None else row[position]
+            written = write(value)
+            if written is None:
+                values.append(_encoded(statement, cell, value, number, other))
+            else:
+                values.append((written,) if nullable else written)
         if table.numbered:
             values += table.numbers(1)
         added.append(tuple(values))
@@ -289,7 +294,7 @@ def _encoded(
     statement: Statement, cell: Cell, value: SqlValue, number: int, other: Other | None
 ) -> Any:
     """A value of a row as the engine has it. Raises SqlIntegrityError, SqlDataError."""
-    column, write, position, _ = cell
+    column, write, position, *_ = cell
     written = write(value)
     if written is not None:
         return (written,) if column.nullable else written

@@ -103,13 +103,14 @@ class Cell(NamedTuple):
     """A column of a table, for rows of values of some of its columns.
 
     `write` is its type's; `position` is where such a row has its value, which is the `default`
-    where that is None.
+    where that is None. `nullable` is the column's.
     """
 
     column: Column
     write: Callable[[Any], Any]
     position: int | None
     default: SqlValue
+    nullable: bool
 
 
 @dataclass
@@ -136,7 +137,13 @@ class Table:
                 self._cells.clear()
             positions = {name: position for position, name in enumerate(names)}
             cells = self._cells[key] = [
-                Cell(column, column.type.write, positions.get(column.name), self.defaults.get(at))
+                Cell(
+                    column,
+                    column.type.write,
+                    positions.get(column.name),
+                    self.defaults.get(at),
+                    column.nullable,
+                )
                 for at, column in enumerate(self.relation.columns)
             ]
         return cells

@@ -218,7 +218,8 @@ class Transactions(Maintained):
             return
         tx = None
         try:
-            db, marks = self._engine(), dict[str, Any]()
+            db = self._engine()
+            marks: dict[str, Any] = {}
             steps = len(self._steps) if self._durable else 0
             if last:
                 self._ending = db.epoch

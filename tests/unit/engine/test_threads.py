@@ -16,6 +16,7 @@ from tests.support.threads import elsewhere
 import deltafix
 from deltafix.engine import invariants, sizes
 from deltafix.engine.changes import ChangedRows
+from deltafix.engine.codes import FEW
 from deltafix.engine.reading import Reading
 from deltafix.errors import TransactionError, UnknownRelationError
 
@@ -51,8 +52,9 @@ def is_free(db: deltafix.Database) -> bool:
 def test_what_an_epoch_changed_is_copied_before_another_thread_edits(monkeypatch) -> None:
     """Two threads that looked at their deltas got each other's rows."""
     with deltafix.connect(PROGRAM) as db:
+        many = [(n,) for n in range(2 * FEW)]  # few are copied at the commit
         with db.transaction() as tx:
-            tx.insert("e", [(1,)])
+            tx.insert("e", many)
         read = ChangedRows.last
         begun = threading.Event()
         waiting: list[threading.Thread] = []
@@ -60,7 +62,7 @@ def test_what_an_epoch_changed_is_copied_before_another_thread_edits(monkeypatch
         def write() -> None:
             begun.set()
             with db.transaction() as other:
-                other.insert("e", [(2,)])
+                other.insert("e", [(-1,)])
 
         def with_another(rows: ChangedRows) -> Any:
             if not waiting:
@@ -72,9 +74,9 @@ def test_what_an_epoch_changed_is_copied_before_another_thread_edits(monkeypatch
             return read(rows)
 
         monkeypatch.setattr(ChangedRows, "last", with_another)
-        assert tx.delta["e"].added == tx.delta["f"].added == [(1,)]
+        assert tx.delta["e"].added == tx.delta["f"].added == many
         waiting[0].join()
-        assert db.rows("f") == [(1,), (2,)]
+        assert db.rows("f") == [(-1,), *many]
 
 
 @pytest.mark.parametrize(

@@ -298,12 +298,12 @@ class DurableDatabase(Database):
         base = digest_of(whole[-1]) if whole else self._state.program.base
         return Identity.of(rules.program, seen_schemas(rules.program, rules.linked), base)
 
-    def _stand(self) -> None:
-        super()._stand()
+    def _stand(self, transaction: Transaction) -> None:
+        super()._stand(transaction)
         if not self._ready:
             return
-        if isinstance(open_ := self._open(), DurableTransaction):
-            set_marks(self._state.marks, open_.marks)
+        if isinstance(transaction, DurableTransaction):
+            set_marks(self._state.marks, transaction.marks)
         if self._edited is not None:
             self._state.edited(self._edited)
 
