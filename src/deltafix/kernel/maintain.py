@@ -328,6 +328,8 @@ def _advance(A, L, P):
             again = P[t + at.T_BEST] and L[at.S_PHASE] == at.PHASE_TAKE and L[at.HEAP + 1] > 0
             L[at.S_PHASE] = AGAIN if again else L[at.S_PHASE] // 16
             set_states(L)
+        if L[at.ERROR] != 0:  # a batch may pass a bound when it is counted, and nothing follows
+            return np.int64(at.STOPPED)
         if L[at.BATCH]:
             end_batches(L)
         finish_stratum(A, L, P, t)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from textwrap import dedent
+from types import FrameType
+from typing import Any
 
 import pytest
 
@@ -179,6 +182,73 @@ def test_special_methods_behind_builtins_and_formats_are_called(job: Job) -> Non
         "by_map": {"Made.__init__"},
         "Made.__init__": {"made"},
     }
+
+
+DECIDES = {
+    "if_": "if x: pass",
+    "elif_": "if 0: pass\n    elif x: pass",
+    "while_": "while x: break",
+    "assert_": "assert x or 1, 'text'",
+    "if_expression": "y = 1 if x else 2",
+    "not_": "y = not x",
+    "and_": "y = x and 1",
+    "or_": "y = 0 or x or 1",
+    "comprehension": "y = [1 for _ in (1,) if x]",
+    "guard": "match 1:\n        case _ if x: pass",
+    "bool_": "y = bool(x)",
+    "any_": "y = any([x])",
+    "all_": "y = all(z for z in [x])",
+    "filter_": "y = list(filter(None, [x]))",
+    "in_": "y = 1 in Held(x)",
+    "unequal": "y = Held(x) != 1",
+    "chain": "y = 0 < Held(x) < 2",
+    "walrus": "if y := x: pass",
+    "last": "y = 1 and x",  # nobody asks
+    "is_": "y = x is None or x == 1",
+}
+TRUTHS = """
+class Truth:
+    def __bool__(self): return True
+    def __len__(self): return 1
+class Sized:
+    def __len__(self): return 1
+class Heir(Sized):
+    pass
+class Plain:
+    pass
+class Held:
+    def __init__(self, x): self.x = x
+    def __contains__(self, one): return self.x
+    def __eq__(self, one): return self.x
+    def __gt__(self, one): return self.x
+    def __lt__(self, one): return self.x
+"""
+
+
+@pytest.mark.parametrize("kind", ["Truth", "Sized", "Heir", "Plain"])
+def test_what_decides_is_asked_for_its_truth_as_it_is_when_it_runs(job: Job, kind: str) -> None:
+    functions = (f"def {name}():\n    x = {kind}()\n    {body}" for name, body in DECIDES.items())
+    text = TRUTHS + "\n".join(functions)
+    module: dict[str, Any] = {"__name__": "m"}
+    exec(compile(text, "m.py", "exec"), module)  # noqa: S102
+    ran = set[tuple[str, str]]()
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        code = frame.f_code
+        if event == "call" and code.co_name in ("__bool__", "__len__") and frame.f_back:
+            caller = frame.f_back.f_code.co_qualname.partition(".<locals>")[0]
+            ran.add((f"m:{caller}", f"m:{code.co_qualname}"))
+
+    for name in DECIDES:
+        sys.setprofile(note)
+        try:
+            module[name]()
+        finally:
+            sys.setprofile(None)
+    say(job, m=text)
+    calls = {(str(caller), str(callee)) for caller, callee in job.rows("calls")}
+    assert {call for call in calls if call[1].endswith(("__bool__", "__len__"))} == ran
+    assert len(ran) == (0 if kind == "Plain" else len(DECIDES) - 2)
 
 
 ANYTHING = """

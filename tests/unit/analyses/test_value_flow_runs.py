@@ -177,6 +177,8 @@ def random_program(rng: random.Random) -> str:
                 f"C{rng.randrange(count)}.s({one})", f"C{rng.randrange(count)}({one}).p",
                 f"C{rng.randrange(count)}.k({one})", f"f{rng.randrange(count)}(b={one}, a={two})",
                 f"f{rng.randrange(count)}(*{one})", f"list({one}.items())", f"len({one})",
+                f"(not {one})", f"({one} and {two})", f"any([{one}])", f"({one} in {two})",
+                f"[y for y in {one} if y]", f"({one} != {two})", f"({one} < {two} < {one})",
             ]  # fmt: skip
         return rng.choice(forms)
 
@@ -187,6 +189,7 @@ def random_program(rng: random.Random) -> str:
             f"{name}.append({expression()})", f"{name} += {expression()}",
             f"for {name} in {expression()}: pass", f"{name}['k'] = {expression()}",
             f"c = {expression()} if isinstance({name}, C0) else {name}",
+            f"if {expression()}: {name} = {expression()}", f"assert {expression()}, {name}",
         ]  # fmt: skip
         return rng.choice(forms)
 
@@ -205,6 +208,8 @@ def random_program(rng: random.Random) -> str:
         base = f"(C{rng.randrange(number)})" if number and rng.random() < 0.5 else ""
         lines += [f"class C{number}{base}:", "    def __init__(self, x=None): self.x = x"]
         lines += ["    def m(self, a, b=None, c=None):", *body(" " * 8)]
+        for special in rng.sample(["__bool__(self)", "__len__(self)", "__lt__(self, a)"], 2):
+            lines += [f"    def {special}: return {rng.choice(('1', 'self.x', 'True'))}"]
         lines += ["    @property", "    def p(self): return self.x"]
         if number % 2:
             lines[-2:] = ["    def _p(self): return self.x", "    p = property(_p)"]

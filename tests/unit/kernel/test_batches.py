@@ -145,6 +145,28 @@ def test_a_load_over_its_bound_leaves_no_head_waiting() -> None:
         db.check_invariants()
 
 
+LAST = """
+.decl a(x: number)  .input a
+.decl b(x: number)  .output b
+.decl c(x: number)  .output c
+b(x + 1), c(x + 1) :- a(x).
+b(x) :- b(x), a(x), x > 99.
+"""
+
+
+@pytest.mark.parametrize("most", range(1, 10))
+def test_a_bound_that_the_last_heads_of_all_pass_holds(most: int) -> None:
+    """They were counted when nothing came behind: the epoch stood, and the next one failed."""
+    with deltafix.connect(LAST, max_rows=most) as db:
+        db._arena.cells[at.BATCH_FROM] = 0
+        with pytest.raises(BudgetError, match=f"max_rows={most} new"), db.transaction() as tx:
+            tx.insert("a", [(x,) for x in range(5)])
+        assert db.rows("b") == db.rows("a") == []
+        with db.transaction() as tx:
+            tx.delete("a", [])
+        db.check_invariants()
+
+
 def test_a_batch_makes_room_before_it_fills_a_part_of_the_table() -> None:
     """Heads of one partition share a part of the key table: without room it is one long run."""
     product = "p(x, y) :- a(x), a(y). .decl p(x: number, y: number) .decl a(x: number) .input a"

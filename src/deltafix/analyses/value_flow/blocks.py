@@ -30,6 +30,10 @@ def instance(type_: str) -> str:
     return f"{type_}()"
 
 
+CONSTANTS = frozenset(map(instance, ("int", "str", "float", "bool", "NoneType", "bytes")))
+"""Variables that hold a constant of their type, and no more."""
+
+
 class Blocks(ast.NodeVisitor):
     """The state of the walk. `function` is the symbol that what is written here runs in."""
 
@@ -132,6 +136,11 @@ class Blocks(ast.NodeVisitor):
         for position, argument in enumerate(given):
             self.emit("argument", site, str(position), argument)
         return site
+
+    def test(self, variable: str) -> None:
+        """State that the truth of what a variable holds decides here."""
+        if variable not in CONSTANTS and variable != UNKNOWN:
+            self.emit("tests", self.site(), variable)
 
     # -- blocks --------------------------------------------------------------------------------
 

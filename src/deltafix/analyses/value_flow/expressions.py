@@ -15,7 +15,7 @@ import ast
 from collections.abc import Iterable, Sequence
 
 from deltafix.analyses.value_flow.annotations import POSITIONS, Annotations
-from deltafix.analyses.value_flow.blocks import UNKNOWN, instance
+from deltafix.analyses.value_flow.blocks import CONSTANTS, UNKNOWN, instance
 
 
 def _is_instance_test(test: ast.expr) -> bool:
@@ -144,7 +144,7 @@ class Expressions(Annotations):
 
     def not_none(self, variable: str) -> str:
         """A variable with what another holds beside None."""
-        if variable in _CONSTANTS - {instance("NoneType")}:
+        if variable in CONSTANTS - {instance("NoneType")}:
             return variable
         narrowed = self.temporary()
         self.emit("narrows_none", narrowed, variable)
@@ -229,7 +229,7 @@ class Expressions(Annotations):
         for part in node.values:
             if isinstance(part, ast.FormattedValue):
                 variable = self.value(part.value)
-                if variable not in _CONSTANTS:
+                if variable not in CONSTANTS:
                     self.send(variable, "__repr__" if part.conversion == ord("r") else "__format__")
         return instance("str")
 
@@ -324,7 +324,7 @@ class Expressions(Annotations):
                     generator.target, self.element(iterated, later=bool(generator.is_async))
                 )
                 for test in generator.ifs:
-                    self.value(test)
+                    self.test(self.value(test))
                     self.narrowed.update(self.narrow(test))
             for field, part in zip(
                 ("[]",) if len(parts) == 1 else ("[k]", "[]"), parts, strict=True
@@ -365,6 +365,7 @@ class Expressions(Annotations):
         """`-a`, `not a`."""
         variable = self.value(node.operand)
         if isinstance(node.op, ast.Not):
+            self.test(variable)
             return instance("bool")
         return self.send(variable, _UNARY[type(node.op)])
 
@@ -375,9 +376,12 @@ class Expressions(Annotations):
         for operator, comparator in zip(node.ops, node.comparators, strict=True):
             right = self.value(comparator)
             if isinstance(operator, ast.In | ast.NotIn):
-                self.send(right, "__contains__", left)
-            elif type(operator) in _COMPARE and not {left, right} <= _CONSTANTS:
-                results.add(self.binary(_COMPARE[type(operator)], left, right))
+                self.test(self.send(right, "__contains__", left))
+            elif type(operator) in _COMPARE and not {left, right} <= CONSTANTS:
+                compared = self.binary(_COMPARE[type(operator)], left, right)
+                results.add(compared)
+                if isinstance(operator, ast.NotEq) or comparator is not node.comparators[-1]:
+                    self.test(compared)  # `!=` is the opposite of `==`; `a < b < c` stops early
             left = right
         return self.join(results)
 
@@ -387,6 +391,8 @@ class Expressions(Annotations):
             parts = []
             for part in node.values:
                 parts.append(self.value(part))
+                if part is not node.values[-1]:
+                    self.test(parts[-1])
                 if isinstance(node.op, ast.And):
                     self.narrowed.update(self.narrow(part))
         if isinstance(node.op, ast.Or):
@@ -395,7 +401,7 @@ class Expressions(Annotations):
 
     def visit_IfExp(self, node: ast.IfExp) -> str:
         """`a if test else b`."""
-        self.value(node.test)
+        self.test(self.value(node.test))
         with self.narrowing(self.narrow(node.test)):
             body = self.value(node.body)
         with self.narrowing(self.narrow_not(node.test)):
@@ -429,6 +435,3 @@ class Expressions(Annotations):
         self.emit("iterates", site, f"{site}~", variable)
         self.emit("within", f"{site}~", self.function)
         return site
-
-
-_CONSTANTS = frozenset(map(instance, ("int", "str", "float", "bool", "NoneType", "bytes")))

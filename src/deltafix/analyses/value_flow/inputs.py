@@ -51,6 +51,7 @@ FLOW: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "indexes": ("site", "base", "field"),
         "iterates": ("site", "iterator", "base"),
         "walks": ("site", "argument", "element"),
+        "tests": ("site", "tested"),
         "picks": ("site", "iterator", "base", "field"),
         "matches": ("target", "base", "position"),
         "awaits": ("target", "source"),

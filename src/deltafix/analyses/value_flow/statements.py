@@ -26,7 +26,7 @@ _PAIRS = frozenset(
 _SPECIAL = {
     "next": ("__next__",), "iter": ("__iter__",), "len": ("__len__",), "str": ("__str__",),
     "repr": ("__repr__",), "format": ("__format__",), "hash": ("__hash__",), "abs": ("__abs__",),
-    "bool": ("__bool__", "__len__"), "int": ("__int__", "__index__"), "float": ("__float__",),
+    "int": ("__int__", "__index__"), "float": ("__float__",),
 }  # fmt: skip
 """Builtins and the methods of their first argument that they call."""
 _WALKED = {
@@ -35,6 +35,8 @@ _WALKED = {
     "zip": (0, 1, 2, 3), "map": (1,), "filter": (1,),
 }  # fmt: skip
 """Builtins and the arguments that they iterate over."""
+_TESTED = {"any", "all"}
+"""Those of them that ask for the truth of each element; `filter(None, xs)` does, too."""
 
 
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
@@ -85,6 +87,10 @@ class Statements(Expressions):
             if position < len(arguments):
                 element = self.element(self.value(arguments[position]))
                 self.emit("walks", site, str(position), element)
+                if name in _TESTED or (name == "filter" and isinstance(arguments[0], ast.Constant)):
+                    self.test(element)
+        if name == "bool" and arguments and plain:
+            self.test(self.value(arguments[0]))
         for method in _SPECIAL.get(name, ()) if arguments and plain else ():
             result = self.send(self.value(arguments[0]), method)
             if name == "next":
@@ -293,11 +299,17 @@ class Statements(Expressions):
 
     visit_ImportFrom = visit_Import
 
+    def visit_Assert(self, node: ast.Assert) -> None:
+        """`assert test, message`."""
+        self.test(self.value(node.test))
+        if node.msg is not None:
+            self.value(node.msg)
+
     # -- control -------------------------------------------------------------------------------
 
     def visit_If(self, node: ast.If) -> None:
         """Both branches, each with what the test says."""
-        self.value(node.test)
+        self.test(self.value(node.test))
         with self.narrowing(self.unassigned(self.narrow(node.test), node.body)):
             self.run_block(node.body)
         with self.narrowing(self.unassigned(self.narrow_not(node.test), node.orelse)):
@@ -305,7 +317,7 @@ class Statements(Expressions):
 
     def visit_While(self, node: ast.While) -> None:
         """As an if; the names that its body assigns are not narrowed."""
-        self.value(node.test)
+        self.test(self.value(node.test))
         with self.narrowing(self.unassigned(self.narrow(node.test), node.body)):
             self.run_block(node.body)
         self.run_block(node.orelse)
@@ -374,7 +386,7 @@ class Statements(Expressions):
                 narrowed = {self.written(node.subject.id): matched}
             with self.narrowing(self.unassigned(narrowed, case.body)):
                 if case.guard is not None:
-                    self.value(case.guard)
+                    self.test(self.value(case.guard))
                 self.run_block(case.body)
 
 
