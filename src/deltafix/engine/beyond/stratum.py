@@ -48,6 +48,7 @@ class Stratum:
     Attributes:
         reads: relations of lower strata whose changes it needs.
         writes: the relations of the stratum.
+        started: whether it has run.
     """
 
     def __init__(
@@ -80,7 +81,7 @@ class Stratum:
             assert isinstance(rows, UndominatedRows)  # noqa: S101  made for this merge
             for order in listed:
                 self._wiring.order(rows, order)
-        self._started = False
+        self.started = False
         self._before: list[tuple[Callable[[Row], object], Row]] = []
 
     @property
@@ -111,9 +112,9 @@ class Stratum:
         epoch.begin()
         for rows in self._relations.values():
             rows.begin()
-        if not self._started:
+        if not self.started:
             self._before.append((self._unstart, ()))
-            self._started = True
+            self.started = True
             for start in self._wiring.constants:
                 start((), 0)
         if any(name in self._order_reads and any(below[name]) for name in below):
@@ -149,6 +150,15 @@ class Stratum:
     def rows(self, relation: str) -> list[Row]:
         """The rows that readers of a relation of the stratum see, in no order."""
         return [f.row for f in self._relations[relation].facts.by_row.values() if f.visible]
+
+    def lower(self, relation: str, below: Mapping[str, Change]) -> list[Row]:
+        """The rows of a lower relation once these changes are in."""
+        rows = dict.fromkeys(self._lower[relation].members)
+        if relation in below:
+            for row in below[relation].removed:
+                del rows[row]
+            rows.update(dict.fromkeys(below[relation].added))
+        return [*rows]
 
     def facts(self, relation: str) -> Mapping[Row, Fact]:
         """The records of a relation of the stratum, live or not, seen or not. To read only."""
@@ -191,7 +201,7 @@ class Stratum:
             base = -1 if isinstance(rows, FallingRows) else 0
             for row in rows.given:
                 derived[name].setdefault(row, []).append(base)
-        for clause in self._clauses if self._started else ():
+        for clause in self._clauses if self.started else ():
             for row, rank in derivations(self._wiring, clause):
                 derived[clause.head].setdefault(row, []).append(rank)
         return derived
@@ -300,7 +310,7 @@ class Stratum:
                 self._lower[name].insert(row)
 
     def _unstart(self, _: Row) -> None:
-        self._started = False
+        self.started = False
 
 
 def lower_relations(
