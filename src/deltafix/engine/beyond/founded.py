@@ -136,8 +136,9 @@ class FoundedStratum(Stratum):
         families, width = self._calls.families, len(self._calls.keys[need.caller])
         return (families[need.caller], row[:width]), (families[need.callee], row[width:])
 
-    def _retract(self) -> None:
+    def _retract(self, *, reordered: bool) -> None:
         """Lower changes are in: order the keys."""
+        del reordered
         try:
             self._needs.settle()
         except Circle as circle:

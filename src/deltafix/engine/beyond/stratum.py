@@ -117,13 +117,12 @@ class Stratum:
             self.started = True
             for start in self._wiring.constants:
                 start((), 0)
-        if any(name in self._order_reads and any(below[name]) for name in below):
-            self._clear()
         for name, change in below.items():
             self._take_in(name, change)
         for name, change in given.items():
             self._give(name, change)
-        self._retract()
+        reordered = any(name in self._order_reads and any(below[name]) for name in below)
+        self._retract(reordered=reordered)
         self._derive()
         epoch.look()
         return self._finish()
@@ -232,10 +231,13 @@ class Stratum:
             rows.given[row] = None
             rows.gain(row, 0)
 
-    def _retract(self) -> None:
-        """Take suspects down; nothing rises meanwhile, so the order does not matter."""
+    def _retract(self, *, reordered: bool) -> None:
+        """Take suspects down; nothing rises meanwhile, so the order does not matter.
+
+        `reordered`: what the orders of subsumption read has changed.
+        """
         for rows in self._relations.values():
-            rows.reconsider()
+            rows.reconsider(reordered=reordered)
         suspects = self._epoch.suspects
         count = 0
         while suspects:
@@ -274,40 +276,6 @@ class Stratum:
         work.touched = len(self._epoch.log)
         changes = {name: self._relations[name].change(seen) for name, seen in before.items()}
         return {name: change for name, change in changes.items() if change is not None}
-
-    def _clear(self) -> None:
-        """An order's condition changed: count everything from nothing.
-
-        Rows are compared in ways that no derivation records, so there is no delta to follow.
-        """
-        epoch = self._epoch
-        for rows in self._relations.values():
-            for fact in list(rows.facts.by_row.values()):
-                epoch.note(fact)
-                rows.restore(fact, (0, 0, 0, False, None))
-        epoch.suspects.clear()
-        epoch.ready.clear()
-        epoch.best.clear()
-        epoch.choices.clear()
-        for start in self._wiring.constants:
-            start((), 0)
-        for rows in self._relations.values():
-            for row in rows.given:
-                rows.gain(row, 0)
-        standing = {name: list(table.members) for name, table in self._lower.items()}
-
-        def stand(_: Row) -> None:
-            for name, here in standing.items():
-                for row in here:
-                    self._lower[name].add(row)
-
-        self._before.append((stand, ()))
-        for name, here in standing.items():
-            for row in here:
-                self._lower[name].discard(row)
-        for name, here in standing.items():
-            for row in here:
-                self._lower[name].insert(row)
 
     def _unstart(self, _: Row) -> None:
         self.started = False
