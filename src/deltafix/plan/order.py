@@ -3,7 +3,8 @@
 The order itself is chosen at run time, per binding, by the number of candidate rows; this module
 lists the options. A literal is an option when one of its columns is known (or nothing is
 connected); an aggregate of a known group is the only one. While more than `FREE` literals are left
-there is one option only, with the most known columns, so that the number of nodes stays small.
+there is one option only, a whole row or else what has the most known columns, so that the number of
+nodes stays small; of strata that run in Python no literal is left free.
 Re-derivation takes only options whose index is there already, and adds one only where there is none
 (measured: tc needs no index for it on its large relation). Invariant: the nodes of a variant form a
 DAG from node 0; each path joins every literal once and runs every check as soon as its arguments
@@ -90,24 +91,39 @@ def unique(relations: Iterable[Relation], folds: Iterable[Fold]) -> dict[str, tu
 
 
 def variant(
-    layer: Layer, clause: Clause, trigger: int | None, indexes: Indexes, *, turns: bool = True
+    layer: Layer,
+    clause: Clause,
+    trigger: int | None,
+    indexes: Indexes,
+    *,
+    turns: bool = True,
+    free: int = FREE,
 ) -> Variant:
     """The variant of `clause` started by the literal `trigger` (see `ir.Variant`).
 
-    Without `turns` it calls no functor that is not in the clause (see `turned`).
+    Without `turns` it calls no functor that is not in the clause (see `turned`). The order of the
+    last `free` literals is open: with 0 each node has one candidate, and the next node behind it.
     """
-    return _Builder(layer, clause, trigger, indexes, turns).build()
+    return _Builder(layer, clause, trigger, indexes, turns=turns, free=free).build()
 
 
 class _Builder:
     def __init__(
-        self, layer: Layer, clause: Clause, trigger: int | None, indexes: Indexes, turns: bool
+        self,
+        layer: Layer,
+        clause: Clause,
+        trigger: int | None,
+        indexes: Indexes,
+        *,
+        turns: bool,
+        free: int,
     ) -> None:
         self.layer = layer
         self.clause = clause
         self.trigger = trigger
         self.indexes = indexes
         self.turns = turns
+        self.free = free
         self.nodes: list[Node | None] = []
         self.numbers: dict[frozenset[int], int] = {}
         self.slots = [frozenset(slots_of(literal)) for literal in clause.body]
@@ -156,15 +172,15 @@ class _Builder:
     def long(
         self, todo: frozenset[int], known: set[Slot]
     ) -> tuple[frozenset[int], frozenset[Slot]]:
-        """The nodes of a long body until `FREE` literals are left; gives what is left, and known.
+        """The nodes of a long body until `free` literals are left; gives what is left, and known.
 
-        One literal a node: the first with the most known columns. Near linear in the body.
+        One literal a node: the first whole row, else that with the most known columns. Near linear.
         """
         left = todo - self.tests
-        if len(left) <= FREE:
+        if len(left) <= self.free:
             return todo, frozenset(known)
         waiting, matches = self.waiting(todo, known), _Matches(self.clause, left, known)
-        while len(left) > FREE:
+        while len(left) > self.free:
             checks = self.settled(waiting, known, matches)
             position = matches.next(left)
             left -= {position}
@@ -391,7 +407,7 @@ class _Matches:
 
     def __init__(self, clause: Clause, left: Iterable[int], known: Set[Slot]) -> None:
         self.body = clause.body
-        self.best: list[tuple[int, bool, int]] = []
+        self.best: list[tuple[bool, int, int]] = []
         for position in sorted(left):
             self.rate(position, known)
 
@@ -399,10 +415,11 @@ class _Matches:
         """Note an atom where it now stands; what was noted of it before counts no more."""
         literal = self.body[position]
         assert isinstance(literal, Match)  # noqa: S101  what is no check
-        heappush(self.best, (-len(_known_columns(literal, known)), bool(literal.args), position))
+        columns = len(_known_columns(literal, known))
+        heappush(self.best, (columns < len(literal.args), -columns, position))
 
     def next(self, left: Set[int]) -> int:
-        """The first of those that are left with the most known columns, those without any last."""
+        """The first of those that are left: whole rows, then those with the most known columns."""
         while True:
             position = heappop(self.best)[2]
             if position in left:

@@ -7,7 +7,7 @@ beside the kernel, which runs the rest.
     coded.py        the stratum as the database runs it
     stratum.py      a run: take in, retract, derive, sweep; which kind a relation is
     wiring.py       clauses -> variants on the relations that start them
-    join.py         a variant: a chain of closures; order.py, checks.py: its steps
+    join.py         a variant: a chain of closures; checks.py: its steps
     rows.py         a plain relation; falling, blocked: others
     founded.py      a stratum that aggregates over itself; needs.py: the order of its keys
     keyed.py        relations that show one row a key; best and joined: the two kinds

@@ -156,6 +156,12 @@ class UndominatedRows(BlockedRows):
             self.epoch.passed.append(other)
         self._put_up(fact)
 
+    def reconsider(self, *, reordered: bool) -> None:
+        """Compare all rows anew where they compare in other ways: no derivation says which do."""
+        if reordered:
+            for fact in list(self.facts.members):
+                self.take_back(fact)
+
     def drop(self, fact: Fact) -> None:
         """Let a dominated row go; what waited at it waits at its dominator."""
         super().drop(fact)
@@ -208,8 +214,9 @@ class ChosenRows(BlockedRows):
         """Let the next run treat these rows as former choices, as a rebuild must."""
         self.wished = dict.fromkeys(rows)
 
-    def reconsider(self) -> None:
+    def reconsider(self, *, reordered: bool) -> None:
         """In a run with preferences, take every other choice back first."""
+        del reordered
         if not self.preferring:
             return
         self.preferring = False

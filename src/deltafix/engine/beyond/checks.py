@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from deltafix.engine.beyond.order import Check
 from deltafix.facts.values import BaseType
 from deltafix.plan.clause import Apply, Compare
+from deltafix.plan.ir import Check
 from deltafix.rules.values import NO_VALUE, comparison, function, numbers
 
 if TYPE_CHECKING:

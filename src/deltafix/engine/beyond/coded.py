@@ -20,7 +20,7 @@ from deltafix.engine.link import Linked
 from deltafix.engine.stages import Bounds, Changed
 from deltafix.engine.store import codes_where
 from deltafix.engine.tables import Memo
-from deltafix.errors import InternalError
+from deltafix.errors import FunctorError, InternalError
 from deltafix.facts.schema import Row, Schema
 from deltafix.facts.values import BaseType, Value
 from deltafix.kernel import layout as at
@@ -67,11 +67,15 @@ class BeyondStratum:
         self._ids = linked.ids
         self._codes = codes
         relations = linked.plan.relations
-        self._stratum = (
-            Stratum(layer, relations, meaning, watch)
-            if layer.calls is None
-            else FoundedStratum(layer, relations, meaning, make, watch)
-        )
+
+        def empty() -> Stratum:
+            if layer.calls is None:
+                return Stratum(layer, relations, meaning, watch)
+            return FoundedStratum(layer, relations, meaning, make, watch)
+
+        self._empty = empty
+        self._stratum = empty()
+        self._former: Stratum | None = None
         names = {*self._stratum.reads, *self._stratum.writes}
         self._schemas = {
             relation.name: Schema.of(
@@ -88,8 +92,16 @@ class BeyondStratum:
             for name, changed in below.items()
             if len(changed.added) or len(changed.removed)
         }
-        changes = self._stratum.run(rows)
-        work, cells = self._stratum.work, self._arena.cells
+        cells = self._arena.cells
+        try:
+            changes = self._stratum.run(rows)
+        except FunctorError:
+            # Changes below are joined with all that held, also with what goes.
+            if not self._stratum.started:
+                raise
+            cells[at.C_ABANDONED] += 1
+            changes = self._run_anew(rows)
+        work = self._stratum.work
         cells[at.C_DERIVATIONS] += work.derivations
         cells[at.C_RETRACTED] += work.retracted
         cells[at.C_REVIVED] += work.revived
@@ -99,12 +111,30 @@ class BeyondStratum:
             for name, (added, removed) in changes.items()
         }
 
+    def _run_anew(self, below: Mapping[str, Change]) -> dict[str, Change]:
+        """What changes, found from nothing: then what is joined holds, but for what is passed."""
+        before = self._stratum
+        before.undo()
+        stratum = self._empty()
+        stratum.prefer(before.rows)
+        stratum.run({name: Change(before.lower(name, below), []) for name in before.reads})
+        self._former, self._stratum = before, stratum
+        changes = {}
+        for name in stratum.writes:
+            old, new = dict.fromkeys(before.rows(name)), dict.fromkeys(stratum.rows(name))
+            added = [row for row in new if row not in old]
+            changes[name] = Change(added, [row for row in old if row not in new])
+        return changes
+
     def keep(self) -> None:
         """The epoch was committed."""
+        self._former = None
         self._stratum.keep()
 
     def undo(self) -> None:
         """The epoch was rolled back."""
+        if self._former is not None:
+            self._stratum, self._former = self._former, None
         self._stratum.undo()
 
     def facts(self, relation: str) -> Mapping[Row, Fact]:

@@ -82,7 +82,7 @@ class FoundedStratum(Stratum):
         """As `Stratum`, and that needs are as counted and in order."""
         super().check_invariants()
         counts: dict[tuple[Node, Node], int] = {}
-        for need in self._calls.needs if self._started else ():
+        for need in self._calls.needs if self.started else ():
             for row, _ in derivations(self._wiring, need.clause):
                 edge = self._edge(need, row)
                 counts[edge] = counts.get(edge, 0) + 1
@@ -136,8 +136,9 @@ class FoundedStratum(Stratum):
         families, width = self._calls.families, len(self._calls.keys[need.caller])
         return (families[need.caller], row[:width]), (families[need.callee], row[width:])
 
-    def _retract(self) -> None:
+    def _retract(self, *, reordered: bool) -> None:
         """Lower changes are in: order the keys."""
+        del reordered
         try:
             self._needs.settle()
         except Circle as circle:

@@ -2,7 +2,8 @@
 
 A variant belongs to a clause and a trigger, the literal whose row changes. Literals of the
 trigger's relation that stand before it see the state without that row, those after it the state
-with it, so every derivation is found exactly once (see `plan.derive`). Each step of the chain
+with it, so every derivation is found exactly once (see `plan.derive`). Their order is that of
+`plan.order`, fixed when rules are compiled; no statistics. Each step of the chain
 binds variables in one shared list and calls the next; the highest rank among the body's facts
 travels as the argument. Invariant: while a chain runs nothing may change tables or indexes.
 """
@@ -15,11 +16,12 @@ from typing import Any, TypeAlias
 
 from deltafix.engine.beyond.checks import Meaning, check_step, same_value
 from deltafix.engine.beyond.facts import Table
-from deltafix.engine.beyond.order import Check, Probe, ordered, split
 from deltafix.engine.beyond.rows import Rows
 from deltafix.facts.schema import Row
-from deltafix.plan.clause import Absent, Argument, Code, Literal, Match, Slot
-from deltafix.plan.derive import is_before
+from deltafix.plan.clause import Absent, Argument, Clause, Code, Literal
+from deltafix.plan.depend import Layer
+from deltafix.plan.ir import Candidate, Sees
+from deltafix.plan.order import Indexes, variant
 
 Sources: TypeAlias = Mapping[str, Table | Rows]
 """What each relation name stands for."""
@@ -76,52 +78,47 @@ def compile_variant(
 
     `left_out` are positions that `finish` deals with itself.
     """
+    kept = [n for n in range(len(body)) if n == trigger or n not in left_out]
+    clause = Clause("", (), tuple(body[n] for n in kept), -1)
+    start = None if trigger is None else kept.index(trigger)
+    own = tuple(name for name, source in sources.items() if not isinstance(source, Table))
+    planned = variant(Layer(own, (), recursive=True), clause, start, Indexes(), free=0)
     frame = Frame()
-    known: set[Slot] = set()
-    start = None
-    if trigger is not None:
-        literal = body[trigger]
-        assert isinstance(literal, Match | Absent)  # noqa: S101  only these change
-        pattern = Match(literal.relation, literal.args)
-        start = split(trigger, pattern, known, by_key=False)
-        known.update(slot for _, slot in start.binds)
-    skipped = left_out if trigger is None else left_out | {trigger}
-    steps = ordered(body, known, skipped)
     chain = finish(frame)
-    changed = body[trigger].relation if trigger is not None else None  # type: ignore[union-attr]
-    for step in reversed(steps):
-        side = 0
-        if trigger is not None and getattr(step.literal, "relation", None) == changed:
-            side = -1 if is_before(trigger, step.position) else 1
-        if isinstance(step, Probe):
-            chain = _probe(frame, step, sources[step.literal.relation], side, chain)
-        elif isinstance(step.literal, Absent):
-            chain = _absent(frame, step, sources[step.literal.relation], side, chain)
-        else:
-            chain = check_step(frame, step, meaning, chain)
-    return _start(frame, start, chain)
-
-
-def _start(frame: Frame, pattern: Probe | None, chain: Next) -> Start:
-    cells = frame.cells
-    if pattern is None:
+    for node in reversed(planned.nodes):
+        for step in node.candidates:  # one, or none behind all others
+            name = step.match.relation
+            side = _side(name, step.sees, planned.relation)
+            chain = _probe(frame, step, sources[name], side, chain)
+        for check in reversed(node.checks):
+            if isinstance(check.literal, Absent):
+                name = check.literal.relation
+                side = _side(name, check.sees, planned.relation)
+                chain = _absent(frame, check.literal, sources[name], side, chain)
+            else:
+                chain = check_step(frame, check, meaning, chain)
+    if trigger is None:
         return lambda _row, rank: chain(rank)
-    binds = [(column, frame.cell(slot)) for column, slot in pattern.binds]
-    repeats = [(column, frame.cell(slot)) for column, slot in pattern.repeats]
-    fixed = [
-        (column, arg.value)
-        for column, arg in enumerate(pattern.literal.args)
-        if isinstance(arg, Code)
-    ]
+    return _start(frame, planned.binds, chain)
+
+
+def _side(relation: str, sees: Sees, changed: str | None) -> int:
+    """-1: the literal sees its relation without the trigger's row; 1: with it; 0: it is another."""
+    if relation != changed:
+        return 0
+    return -1 if sees in (Sees.LOWER_BEFORE, Sees.SAME_BEFORE) else 1
+
+
+def _start(frame: Frame, binds: Sequence[tuple[int, Argument, bool]], chain: Next) -> Start:
+    cells = frame.cells
+    new = [(column, frame.cell(arg)) for column, arg, is_new in binds if is_new]
+    tests = [(column, frame.cell(arg)) for column, arg, is_new in binds if not is_new]
 
     def begin(row: Row, rank: int) -> None:
-        for column, value in fixed:
-            if not same_value(row[column], value):
-                return
         cells[0] = row
-        for column, cell in binds:
+        for column, cell in new:
             cells[cell] = row[column]
-        for column, cell in repeats:
+        for column, cell in tests:
             if not same_value(row[column], cells[cell]):
                 return
         chain(rank)
@@ -129,16 +126,16 @@ def _start(frame: Frame, pattern: Probe | None, chain: Next) -> Start:
     return begin
 
 
-def _probe(frame: Frame, step: Probe, source: Table | Rows, side: int, chain: Next) -> Next:
+def _probe(frame: Frame, step: Candidate, source: Table | Rows, side: int, chain: Next) -> Next:
     """The step of an atom. `side`: -1 before the trigger in its relation, 1 after it, else 0."""
     cells = frame.cells
-    if len(step.keys) == len(step.literal.args):
+    if len(step.keys) == len(step.match.args):
         return _member(frame, step, source, side, chain)
     members: Callable[[], Any]
     table = source if isinstance(source, Table) else source.facts
     if step.keys:
-        buckets = table.index(tuple(column for column, _ in step.keys)).buckets
-        key = itemgetter(*(frame.cell(arg) for _, arg in step.keys))
+        buckets = table.index(step.index).buckets
+        key = itemgetter(*map(frame.cell, step.keys))
 
         def members() -> Any:
             return buckets.get(key(cells), ())
@@ -147,9 +144,9 @@ def _probe(frame: Frame, step: Probe, source: Table | Rows, side: int, chain: Ne
         def members() -> Any:
             return table.members
 
-    binds = tuple((column, frame.cell(slot)) for column, slot in step.binds)
-    if step.repeats or side < 0 or len(binds) != 1:
-        repeats = tuple((column, frame.cell(slot)) for column, slot in step.repeats)
+    binds = tuple((column, frame.cell(arg)) for column, arg, is_new in step.binds if is_new)
+    repeats = tuple((column, frame.cell(arg)) for column, arg, is_new in step.binds if not is_new)
+    if repeats or side < 0 or len(binds) != 1:
         return _general(
             cells,
             members,
@@ -203,10 +200,10 @@ def _general(
     return step
 
 
-def _member(frame: Frame, step: Probe, source: Table | Rows, side: int, chain: Next) -> Next:
+def _member(frame: Frame, step: Candidate, source: Table | Rows, side: int, chain: Next) -> Next:
     """An atom with all columns known: is the row there?"""
     cells = frame.cells
-    make = frame.maker([arg for _, arg in step.keys])
+    make = frame.maker(step.keys)
     if isinstance(source, Table):
         rows = source.members
 
@@ -226,11 +223,10 @@ def _member(frame: Frame, step: Probe, source: Table | Rows, side: int, chain: N
     return same
 
 
-def _absent(frame: Frame, step: Check, source: Table | Rows, side: int, chain: Next) -> Next:
+def _absent(frame: Frame, literal: Absent, source: Table | Rows, side: int, chain: Next) -> Next:
     """A negated row: of a lower relation, or of a falling one of the stratum."""
     cells = frame.cells
-    assert isinstance(step.literal, Absent)  # noqa: S101  the caller's case
-    make = frame.maker(step.literal.args)
+    make = frame.maker(literal.args)
     if isinstance(source, Table):
         rows = source.members
 

@@ -70,7 +70,7 @@ class Rows:
     def begin(self) -> None:
         """A run begins."""
 
-    def reconsider(self) -> None:
+    def reconsider(self, *, reordered: bool) -> None:
         """Before retraction: take back what this run should decide anew."""
 
     def settle(self) -> None:

@@ -48,6 +48,7 @@ class Stratum:
     Attributes:
         reads: relations of lower strata whose changes it needs.
         writes: the relations of the stratum.
+        started: whether it has run.
     """
 
     def __init__(
@@ -80,7 +81,7 @@ class Stratum:
             assert isinstance(rows, UndominatedRows)  # noqa: S101  made for this merge
             for order in listed:
                 self._wiring.order(rows, order)
-        self._started = False
+        self.started = False
         self._before: list[tuple[Callable[[Row], object], Row]] = []
 
     @property
@@ -111,18 +112,17 @@ class Stratum:
         epoch.begin()
         for rows in self._relations.values():
             rows.begin()
-        if not self._started:
+        if not self.started:
             self._before.append((self._unstart, ()))
-            self._started = True
+            self.started = True
             for start in self._wiring.constants:
                 start((), 0)
-        if any(name in self._order_reads and any(below[name]) for name in below):
-            self._clear()
         for name, change in below.items():
             self._take_in(name, change)
         for name, change in given.items():
             self._give(name, change)
-        self._retract()
+        reordered = any(name in self._order_reads and any(below[name]) for name in below)
+        self._retract(reordered=reordered)
         self._derive()
         epoch.look()
         return self._finish()
@@ -149,6 +149,15 @@ class Stratum:
     def rows(self, relation: str) -> list[Row]:
         """The rows that readers of a relation of the stratum see, in no order."""
         return [f.row for f in self._relations[relation].facts.by_row.values() if f.visible]
+
+    def lower(self, relation: str, below: Mapping[str, Change]) -> list[Row]:
+        """The rows of a lower relation once these changes are in."""
+        rows = dict.fromkeys(self._lower[relation].members)
+        if relation in below:
+            for row in below[relation].removed:
+                del rows[row]
+            rows.update(dict.fromkeys(below[relation].added))
+        return [*rows]
 
     def facts(self, relation: str) -> Mapping[Row, Fact]:
         """The records of a relation of the stratum, live or not, seen or not. To read only."""
@@ -191,7 +200,7 @@ class Stratum:
             base = -1 if isinstance(rows, FallingRows) else 0
             for row in rows.given:
                 derived[name].setdefault(row, []).append(base)
-        for clause in self._clauses if self._started else ():
+        for clause in self._clauses if self.started else ():
             for row, rank in derivations(self._wiring, clause):
                 derived[clause.head].setdefault(row, []).append(rank)
         return derived
@@ -222,10 +231,13 @@ class Stratum:
             rows.given[row] = None
             rows.gain(row, 0)
 
-    def _retract(self) -> None:
-        """Take suspects down; nothing rises meanwhile, so the order does not matter."""
+    def _retract(self, *, reordered: bool) -> None:
+        """Take suspects down; nothing rises meanwhile, so the order does not matter.
+
+        `reordered`: what the orders of subsumption read has changed.
+        """
         for rows in self._relations.values():
-            rows.reconsider()
+            rows.reconsider(reordered=reordered)
         suspects = self._epoch.suspects
         count = 0
         while suspects:
@@ -265,42 +277,8 @@ class Stratum:
         changes = {name: self._relations[name].change(seen) for name, seen in before.items()}
         return {name: change for name, change in changes.items() if change is not None}
 
-    def _clear(self) -> None:
-        """An order's condition changed: count everything from nothing.
-
-        Rows are compared in ways that no derivation records, so there is no delta to follow.
-        """
-        epoch = self._epoch
-        for rows in self._relations.values():
-            for fact in list(rows.facts.by_row.values()):
-                epoch.note(fact)
-                rows.restore(fact, (0, 0, 0, False, None))
-        epoch.suspects.clear()
-        epoch.ready.clear()
-        epoch.best.clear()
-        epoch.choices.clear()
-        for start in self._wiring.constants:
-            start((), 0)
-        for rows in self._relations.values():
-            for row in rows.given:
-                rows.gain(row, 0)
-        standing = {name: list(table.members) for name, table in self._lower.items()}
-
-        def stand(_: Row) -> None:
-            for name, here in standing.items():
-                for row in here:
-                    self._lower[name].add(row)
-
-        self._before.append((stand, ()))
-        for name, here in standing.items():
-            for row in here:
-                self._lower[name].discard(row)
-        for name, here in standing.items():
-            for row in here:
-                self._lower[name].insert(row)
-
     def _unstart(self, _: Row) -> None:
-        self._started = False
+        self.started = False
 
 
 def lower_relations(
