@@ -95,6 +95,12 @@ def _reads(
         reads[name] = {
             other: None for other in ctes if other in seen and _mentions(cte.this, {other})
         }
+        if name not in seen and name not in known and not cte.this.find(exp.With):
+            for table in cte.this.find_all(exp.Table):
+                if table.name == name and not table.db:
+                    message = f"there is no table {name!r} yet where it is defined"
+                    way_out = f"WITH RECURSIVE lets {name} read itself"
+                    raise builder.statement.wrong(message, table, way_out)
     return reads
 
 
