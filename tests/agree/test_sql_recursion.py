@@ -41,8 +41,7 @@ OWN = (
     "SELECT MIN(r.x), g.b FROM r JOIN g ON r.y = g.a GROUP BY g.b",
     "SELECT r.x, COUNT(*) FROM r JOIN g ON r.y = g.a GROUP BY r.x",
     "SELECT r.x, (SELECT MAX(s.y) FROM r AS s) FROM r",
-    "SELECT r.x, q.b FROM r, LATERAL (SELECT MAX(g.b) AS b FROM g WHERE g.a = r.y) AS q",
-    "SELECT r.x, q.b FROM r, LATERAL (SELECT g.b FROM g WHERE g.a = r.y ORDER BY g.b LIMIT 1) AS q",
+    "SELECT r.x, q.b FROM r, LATERAL (SELECT g.b FROM g JOIN r AS s ON g.a = s.y LIMIT 1) AS q",
     "SELECT r.x, g.b FROM r JOIN g ON r.y = g.a QUALIFY ROW_NUMBER() OVER (ORDER BY g.b) = 1",
     "SELECT a, b FROM g WHERE a NOT IN (SELECT y FROM r WHERE y IS NOT NULL)",
 )  # fmt: skip
@@ -107,6 +106,86 @@ def test_agree_a_recursion_follows_what_its_steps_aggregate(group: int) -> None:
         ]
         changed += changes_followed(TABLES, _query(random), edits)
     assert changed > 25
+
+
+ASKED = (  # of a column that steps compute without a bound: the recursion alone says of which
+    "NOT EXISTS (SELECT 1 FROM h WHERE h.n < r.d)",
+    "NOT EXISTS (SELECT 1 FROM h WHERE h.k = r.x AND h.n < r.d)",
+    "NOT EXISTS (SELECT 1 FROM h JOIN g AS o ON o.a = h.k WHERE o.b BETWEEN r.d AND h.n)",
+    "NOT EXISTS (SELECT 1 FROM h WHERE r.d > 2 AND h.k + r.d > 5 LIMIT 3)",
+    "r.d < ALL (SELECT n FROM h)", "NOT r.d >= ANY (SELECT k FROM h WHERE h.n <> r.x)",
+    "r.x NOT IN (SELECT k FROM h WHERE h.n < r.d)", "r.d NOT IN (SELECT k FROM h WHERE n > r.x)",
+    "(r.d <= ALL (SELECT k FROM h)) IS NOT FALSE",
+    "(SELECT COUNT(*) FROM h WHERE h.n > r.d) > 1",
+    "(SELECT COUNT(k) + MAX(k + r.d) FROM h WHERE h.n >= r.d) IS DISTINCT FROM 4",
+    "(SELECT MIN(b) FROM g WHERE g.a = r.x AND g.b >= r.d) < 4",
+    "(SELECT b FROM g WHERE g.b >= r.d ORDER BY a DESC NULLS LAST, b LIMIT 1 OFFSET 1) > r.x",
+    "(SELECT COALESCE(k, r.d) FROM h WHERE n > r.d ORDER BY n, k LIMIT 1) IS NULL",
+    "CASE WHEN EXISTS (SELECT 1 FROM h WHERE n < r.d) THEN r.d < 3 ELSE TRUE END",
+)  # fmt: skip
+LATERALS = (
+    "SELECT b FROM g WHERE a = r.x AND b > r.x ORDER BY b, w LIMIT 2",
+    "SELECT b FROM g WHERE b > r.x ORDER BY a NULLS FIRST, 1 LIMIT 1",
+    "SELECT b + 0 AS b FROM g WHERE a = r.x AND b > r.x ORDER BY w DESC, 1 LIMIT 2 OFFSET 1",
+    "SELECT MIN(b) AS b FROM g WHERE b > r.x",
+    "SELECT MAX(b) AS b FROM g WHERE a = r.x AND b > a",
+    "SELECT n AS b FROM h WHERE n > r.x + r.d ORDER BY ALL LIMIT 3",
+)
+
+
+def _asking(random: Random) -> str:
+    """A recursion by UNION ALL that ends, since x rises, with what is asked of each row."""
+    where = f" WHERE {random.choice(ASKED)}"
+    step = f"SELECT g.b, r.d + 1 FROM r JOIN g ON r.x = g.a AND g.b > r.x{where}"
+    if random.random() < 0.4:
+        where = random.choice((" WHERE q.b IS NOT NULL", f"{where} AND q.b > r.x"))
+        step = f"SELECT q.b, r.d + 1 FROM r, LATERAL ({random.choice(LATERALS)}) AS q{where}"
+    return f"WITH RECURSIVE r (x, d) AS (SELECT a, 0 FROM g UNION ALL {step}) SELECT * FROM r"
+
+
+@pytest.mark.parametrize("group", range(2))
+def test_agree_a_recursion_follows_what_only_its_rows_ask(group: int) -> None:
+    changed = 0
+    for seed in range(8):
+        random = Random(f"asking {group} {seed}")
+        edits = [
+            "INSERT INTO g VALUES (0, 1, 0.5), (1, 2, 0.5), (2, 3, 1.5), (3, 4, 0.5), (1, 4, 1.5)",
+            "INSERT INTO h VALUES (1, 3), (2, 3), (2, 4), (4, 5)",
+            *(_edit(random) for _ in range(6)),
+        ]
+        changed += changes_followed(TABLES, _asking(random), edits)
+    assert changed > 25
+
+
+def test_what_only_rows_ask_costs_the_rows_that_equal_columns_lead_to() -> None:
+    with deltafix.sql.connect() as db:
+        for table in TABLES:
+            db.execute(table)
+        db.execute("""CREATE VIEW v AS WITH RECURSIVE r (x, d) AS (SELECT 0, 0 UNION ALL
+            SELECT g.b, r.d + 1 FROM r JOIN g ON g.a = r.x
+            WHERE NOT EXISTS (SELECT 1 FROM h WHERE h.k = r.x AND h.n < r.d)) SELECT * FROM r""")
+        db.insert("g", [(x, x + 1, None) for x in range(200)])
+        assert db.execute("SELECT COUNT(*) FROM v").fetchall() == [(201,)]
+        for edit, most in (("(999, 0)", 5), ("(195, 300)", 100), ("(195, 0)", 100)):
+            db.execute(f"INSERT INTO h VALUES {edit}")
+            assert 0 < db.engine.last_epoch.derivations < most
+        assert db.execute("SELECT COUNT(*) FROM v").fetchall() == [(196,)]
+
+
+@pytest.mark.parametrize("dialect", ["duckdb", "postgres", "spark"])
+def test_the_next_value_is_looked_up_from_value_to_value_in_each_dialect(dialect: str) -> None:
+    step = "(SELECT g.a FROM g WHERE g.a > r.x ORDER BY g.a LIMIT 1)"
+    query = f"""WITH RECURSIVE r (x) AS ((SELECT a FROM g ORDER BY a LIMIT 1) UNION ALL
+        SELECT {step} FROM r WHERE r.x IS NOT NULL) SELECT * FROM r WHERE x IS NOT NULL"""
+    with deltafix.sql.connect(dialect=dialect) as db:
+        db.execute("CREATE TABLE g (a INTEGER)")
+        db.execute(f"CREATE MATERIALIZED VIEW v AS {query}")
+        for values in ({3, 5, 9}, {4, 3}, {1}):
+            db.insert("g", [(value,) for value in values for _ in range(2)])
+            distinct = db.execute("SELECT DISTINCT a FROM g").fetchall()
+            assert sorted(db.execute("SELECT * FROM v").fetchall()) == sorted(distinct)
+        db.execute("DELETE FROM g WHERE a < 5")
+        assert sorted(db.execute("SELECT * FROM v").fetchall()) == [(5,), (9,)]
 
 
 KEYED = (  # what is kept, the start, and a step

@@ -147,10 +147,10 @@ class Run:
         while outcome in _ON:
             if clocked:
                 last = self._clock(last)
+            if budget.timeout is not None and time.perf_counter() - began > budget.timeout:
+                raise _took_longer(budget)
             if outcome == at.ASK:
                 self._reply()
-            elif budget.timeout is not None and time.perf_counter() - began > budget.timeout:
-                raise _took_longer(budget)
             elif outcome == at.OUTSIDE:
                 self._compute(began, budget)
             elif outcome == at.SHARE:

@@ -3,9 +3,9 @@
 A stop costs microseconds, a row of a join a fraction of one. So where one value is missing, the
 rows that the phase would take next are run, too, without deriving anything, and what they lack is
 noted beside it: a load stops once for thousands of values. Only phases look ahead so whose rows are
-those below (DESTROY, SAVE, CREATE, FULL): what they run later, they run on the same rows, so no
-value is asked for that would not be. Invariant: when it is over, the run stands where it stood, its
-counters too.
+those below (DESTROY, SAVE, CREATE, FULL), or wait to become true (TAKE): what they run later, they
+run on the same rows, and more of the stratum's own, so no value is asked for that would not be.
+Invariant: when it is over, the run stands where it stood, its counters too.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from deltafix.kernel.jit import kernel
 _KEPT = (
     at.S_ITEM, at.S_ROW, at.T_NEXT, at.T_LEFT, at.T_ROW, at.T_MODE, at.P_NODE, at.P_LEVEL,
     at.P_RANK, at.TRIGGER_REL, at.TRIGGER_ROW, at.C_PROBED, at.C_TRIED, at.QUOTA, at.BATCH,
-    at.VARS, at.STACK, at.S_START, at.S_ASKS, at.S_TESTS, at.S_DROPPED,
+    at.VARS, at.STACK, at.S_START, at.S_ASKS, at.S_TESTS, at.S_DROPPED, at.S_HEAD, at.T_REL,
+    at.T_THEN,
 )  # fmt: skip
 
 

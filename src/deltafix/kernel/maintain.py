@@ -33,7 +33,15 @@ from deltafix.kernel.fold import is_fold_touched, run_fold
 from deltafix.kernel.jit import kernel
 from deltafix.kernel.join import run_variant
 from deltafix.kernel.lanes import is_shared, next_in_lane, rows_left
-from deltafix.kernel.phases import given_in, given_out, next_below, next_created, next_full, wipe
+from deltafix.kernel.phases import (
+    given_in,
+    given_out,
+    next_below,
+    next_created,
+    next_full,
+    next_queued,
+    wipe,
+)
 from deltafix.kernel.settle import finish_stratum
 from deltafix.kernel.wave import follow, next_suspect
 
@@ -241,6 +249,8 @@ def _next_asking(A, L, P, t):
     ):  # the next rule may be evaluated from elsewhere when its turn has come
         item = L[at.S_ITEM]
         return np.int64(next_full(A, L, P, t) != 0 and L[at.S_ITEM] == item)
+    if phase == at.PHASE_TAKE:
+        return next_queued(A, L, P, t)
     return next_below(A, L, P, t, L[at.T_MODE], np.int64(phase != at.PHASE_DESTROY))
 
 
@@ -390,6 +400,7 @@ def maintain(A, L, P):
                     and phase != at.PHASE_SAVE
                     and phase != at.PHASE_CREATE
                     and phase != at.PHASE_FULL
+                    and (phase != at.PHASE_TAKE or P[P[P[1] + L[at.S_STRATUM]] + at.T_BEST])
                 ):
                     return np.int64(at.ASK)
                 begin_asking(A, L)

@@ -171,6 +171,21 @@ def next_created(A, L, P, t):
     return np.int64(0)
 
 
+@kernel("i:ALPi")
+def next_queued(A, L, P, t):
+    """Look at the next created fact as `next_created` does, but leave it in the queue."""
+    while L[at.S_HEAD] < L[at.Q + 1]:
+        value = L[L[at.Q] + L[at.S_HEAD]]
+        L[at.S_HEAD] += 1
+        r = value >> 32
+        row = value & 0xFFFFFFFF
+        rb = L[at.RELS] + r * at.RSZ
+        if L[(L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]) >> 1] & at.PENDING:
+            set_task(A, L, P, t, at.T_SAME, r, row, at.MODE_TAKE, at.THEN_NEXT)
+            return np.int64(1)
+    return np.int64(0)
+
+
 @kernel("v:ALPi")
 def wipe(A, L, P, t):
     """Forget every derived fact of the stratum; given ones are queued again.

@@ -203,6 +203,7 @@ _WORDS: Final = {
 """What errors call an argument that has another name in SQL."""
 
 _WAYS_OUT: Final = {
+    "by_name": "select the columns in one order on both sides",
     "db": "write the name of the table alone",
     "grouping_sets": "write GROUP BY GROUPING SETS (...)",
     "format": "dates are written 2026-01-31",

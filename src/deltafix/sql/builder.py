@@ -175,6 +175,8 @@ class Builder:
     """What the view is sorted by where it is read: positions among all columns, and how."""
     keeps_order: bool = True
     """Whether somebody reads the view in its order."""
+    gathers: bool = False
+    """Whether what no index answers is looked up in arrays (`sql.gathered`)."""
     count: int = 0
     between: str = "."
     view: str = ""

@@ -376,6 +376,22 @@ def require_strata(statement: Statement, rules: Program) -> None:
             raise ProgramError(diagnostics=over)
 
 
+_OF_ITSELF = {"DF140", "DF171", "DF172"}
+"""Codes of a recursion that negates or aggregates itself."""
+
+
+def is_planned(builder: Builder) -> bool:
+    """Whether no rule so far negates or aggregates itself. As much work as a plan of them."""
+    tables = (relation for name, relation in builder.tables.items() if name in builder.used)
+    rules = program(tables, [builder])
+    try:
+        layers(lower(check.typed(rules)))
+    except ProgramError as error:
+        return _OF_ITSELF.isdisjoint(diagnostic.code for diagnostic in error.diagnostics)
+    over = unstratified(rules, dependencies(rules), aggregates=True)
+    return not any(diagnostic.severity == "error" for diagnostic in over)
+
+
 def require_plan(statement: Statement, view: View) -> None:
     """Refuse a view whose rules pass the check and have no plan. As much work as a plan of it."""
     if view.checked is not None:
@@ -396,7 +412,7 @@ def refusing(statement: Statement) -> Iterator[None]:
         if isinstance(query, Rules):
             raise wrong(statement, query, error.diagnostics) from None
         codes = {diagnostic.code for diagnostic in error.diagnostics}
-        if codes & {"DF140", "DF171", "DF172"}:
+        if codes & _OF_ITSELF:
             what = "a recursion that negates or aggregates itself (NOT, outer join, GROUP BY)"
             way_out = "move it out of the recursive part, to the query that reads it"
             raise statement.refused(what, _of_itself(statement.node), way_out) from None

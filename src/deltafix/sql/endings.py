@@ -39,6 +39,8 @@ MOST_STEPS: Final = 100_000
 """Steps of a recursion that no bound ends: what it counts is another value in each of them."""
 _READ_BY_NAME: Final = ("expressions", "from_", "joins", "where", "laterals", "kind")
 """Parts of a SELECT that read no column by its position."""
+_PLACE: Final = 16
+"""Digits of a place."""
 _LATELY: Final = 64
 """Places of a path that are remembered: a shorter cycle is found out in its first lap. With 8, ten
 nodes with two edges from each to the next took all memory; 17 bytes a step of a path."""
@@ -67,28 +69,30 @@ def watched_path_of(
     `positions` are the columns that decide its next steps. A path is a count of its steps, the
     place at the last power of two among them, the last places, and the digest.
     """
-    key = _key(part)
     before = _recurring(part, relation)
+    path = [] if before is None else [Operand(before.args[-1], TEXT, nullable=False)]
+    key = [operand for operand in _key(part) if operand not in path]
     where = [part.outputs[position][1] for position in positions]
     names = [relation.columns[position].name for position in positions]
     size = len(where)
 
     def compute(row: Sequence[Any]) -> str:
-        values = row[len(row) - size :]
-        here, digest = _digest(values, 8), _digest((side, *row[: len(row) - size]), 20)
+        values, read = row[len(row) - size :], row[: len(row) - size]
+        here = _digest(values, _PLACE // 2)
         if before is None:
-            return f"0 {here} {here} {digest}"
-        steps, anchor, lately, _ = row[0].split(" ")
-        count, last = int(steps) + 1, lately.split(",")
-        if here == anchor or here in last:
+            return f"0 {here} {here} {_digest((side, *read), 20)}"
+        steps, anchor, lately, digest = read[0].split(" ")
+        count = int(steps) + 1
+        if here == anchor or here in lately:  # all are as long, so it is one of them
             raise ValueError(_never(name, f"comes back to {_shown(names, values)}"))
         if count >= MOST_STEPS:
-            raise ValueError(_never(name, f"is at {_shown(names, values)} after {count:,} steps"))
+            most = f"after {count:,} steps, the most without a bound"
+            raise ValueError(_never(name, f"is at {_shown(names, values)} {most}"))
         if not count & (count - 1):
             anchor = here
-        return f"{count} {anchor} {','.join([*last, here][-_LATELY:])} {digest}"
+        lately = f"{lately},{here}"[-_LATELY * (_PLACE + 1) + 1 :]
+        return f"{count} {anchor} {lately} {_digest((side, digest, *read[1:]), 20)}"
 
-    path = [] if before is None else [Operand(before.args[-1], TEXT, nullable=False)]
     scalar = Scalar(compute, TEXT, nullable=False, partial=True)
     return builder.apply(scalar, [*path, *key, *where], part.body)
 

@@ -303,6 +303,10 @@ class _Step:
         way_out = (
             "better values must lead to better ones: +, -, LEAST, GREATEST, and < of MIN, > of MAX"
         )
+        passes_over = node.find(exp.Least, exp.Greatest)
+        if passes_over is not None and name in self.read:
+            word = passes_over.key.upper()
+            way_out = f"{word} passes over NULL: where {name} may be NULL, ask {name} IS NOT NULL"
         raise self._builder.refused(what, node, way_out)
 
 

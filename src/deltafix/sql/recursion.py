@@ -48,7 +48,7 @@ def with_ctes(builder: Builder, query: exp.Expr, scope: Scope) -> Scope:
             relations = {cte.alias: keyed(builder, cte, alone.first, alone.again, outer)}
         elif is_recursive:
             ordered = {name: ctes[name] for name in ctes if name in circle}
-            relations = _recursive(builder, ordered, scope)
+            relations = _planned(builder, ordered, scope)
         else:
             inner = Scope(scope.statement, scope.ctes)
             relations = {cte.alias: queries.relation(builder, cte.this, inner, None, _names(cte))}
@@ -95,6 +95,12 @@ def _reads(
         reads[name] = {
             other: None for other in ctes if other in seen and _mentions(cte.this, {other})
         }
+        if name not in seen and name not in known and not cte.this.find(exp.With):
+            for table in cte.this.find_all(exp.Table):
+                if table.name == name and not table.db:
+                    message = f"there is no table {name!r} yet where it is defined"
+                    way_out = f"WITH RECURSIVE lets {name} read itself"
+                    raise builder.statement.wrong(message, table, way_out)
     return reads
 
 
@@ -135,6 +141,24 @@ class _Member:
             ]
         before, self.columns = self.columns, columns
         return columns != before
+
+
+def _planned(builder: Builder, ctes: Mapping[str, exp.CTE], scope: Scope) -> dict[str, Relation]:
+    """The same as `_recursive`; where that has no plan, what subqueries read is gathered."""
+    from deltafix.sql.catalog import is_planned  # noqa: PLC0415  the two need each other
+
+    mark = builder.mark()
+    relations = _recursive(builder, ctes, scope)
+    sides = sum(len([*cte.this.find_all(exp.Select)]) for cte in ctes.values())
+    unions = sum(len([*cte.this.find_all(exp.SetOperation)]) for cte in ctes.values())
+    if builder.gathers or sides == unions + len(ctes) or is_planned(builder):
+        return relations
+    builder.back(mark)
+    builder.gathers = True
+    try:
+        return _recursive(builder, ctes, scope)
+    finally:
+        builder.gathers = False
 
 
 def _recursive(builder: Builder, ctes: Mapping[str, exp.CTE], scope: Scope) -> dict[str, Relation]:

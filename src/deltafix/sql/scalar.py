@@ -222,6 +222,9 @@ class Scalars:
                     "table of one row that views join with; an UPDATE of that tells what changes"
                 )
                 raise self.statement.refused(name, node, way_out)
+            if isinstance(node, exp.Any | exp.All):
+                way_out = f"compare with it: x = {name} (SELECT ...); of one array x = ANY (array)"
+                raise self.statement.refused(f"{name} by itself", node, way_out)
             if isinstance(node, exp.Explode | exp.Unnest):
                 way_out = "write it in SELECT, or in FROM: ... CROSS JOIN UNNEST(array) AS u (x)"
                 raise self.statement.refused("UNNEST here", node, way_out)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from deltafix.diagnostics import plural
 from deltafix.errors import SqlRefusedError
 from deltafix.rules.ast import And, Atom, Formula, Or, conjunction, disjunction
-from deltafix.rules.terms import Var
+from deltafix.rules.terms import Const, Var
 from deltafix.rules.walk import occurrences
 from deltafix.sql import query as queries
 from deltafix.sql import tuples
@@ -25,6 +25,7 @@ from deltafix.sql.builder import FALSE, NIL, TRUE, Operand, Relation, absent, eq
 from deltafix.sql.connectives import conditions
 from deltafix.sql.formulas import Formulas
 from deltafix.sql.functions import COMPARISONS
+from deltafix.sql.gathered import gather
 from deltafix.sql.ranking import number
 from deltafix.sql.scope import CorrelatedError
 from deltafix.sql.text import exp
@@ -66,6 +67,12 @@ def holds(formulas: Formulas, node: exp.Expr, truth: bool | None) -> Formula:
     if isinstance(node, exp.Exists):
         if truth is None:
             return FALSE
+        if formulas.builder.gathers and not truth:
+            here = formulas.within()
+            gathered = gather(here, queries.unwrapped(node.this), is_test=True)
+            if gathered is not None and gathered.tests:
+                here.body.append(equal(gathered.count().term, _NONE))
+                return conjunction(here.body)
         body, _ = _inside(formulas, node.this, outputs=False)
         return conjunction(body) if truth else absent(conjunction(body))
     by: type[exp.Expr] = exp.EQ
@@ -75,6 +82,12 @@ def holds(formulas: Formulas, node: exp.Expr, truth: bool | None) -> Formula:
         by, query = type(node), node.expression.this
         if isinstance(node.expression, exp.All):  # there is none of which the contrary may be
             by, truth = _CONTRARY[by], None if truth is None else not truth
+    if formulas.builder.gathers and truth is not True:
+        here = formulas.within()
+        gathered = gather(here, queries.unwrapped(query))
+        if gathered is not None and gathered.is_compared(by):
+            here.body.extend(gathered.compared(node.this, by, truth))
+            return conjunction(here.body)
     here, values = formulas.within(), tuples.parts(node.this)
     if values is not None and by is not exp.EQ:
         way_out = "write IN (SELECT a, b ...), or EXISTS (SELECT 1 ... WHERE ...)"
@@ -89,6 +102,7 @@ def holds(formulas: Formulas, node: exp.Expr, truth: bool | None) -> Formula:
     return FALSE if doubt == FALSE else conjunction((*here.body, doubt, absent(match)))
 
 
+_NONE: Final = Const(0, "number")
 _CONTRARY: Final[dict[type[exp.Expr], type[exp.Expr]]] = {
     exp.EQ: exp.NEQ, exp.NEQ: exp.EQ, exp.LT: exp.GTE, exp.GTE: exp.LT, exp.GT: exp.LTE,
     exp.LTE: exp.GT,
@@ -309,6 +323,12 @@ def lateral(
         rows = queries.plain(builder, query, formulas.scope.inner())
         shown = [operand for _, operand in rows.outputs]
         return rows.body, rows.outputs, tuple(shown if rows.identity is None else rows.identity)
+    if builder.gathers and alone is None:
+        here = formulas.within()
+        gathered = gather(here, query)
+        each = None if gathered is None else gathered.rows()
+        if each is not None:
+            return here.body, *each
     standing = _standing(formulas, query)
     atom, operands = standing.bind(builder)
     outputs = [
@@ -324,6 +344,13 @@ def operand(formulas: Formulas, node: exp.Expr) -> Operand:
     query = queries.unwrapped(node)
     builder = formulas.builder
     most = query.args.get("limit")
+    if builder.gathers:
+        here = formulas.within()
+        gathered = gather(here, query)
+        value = gathered.value() if gathered is not None and gathered.tests else None
+        if value is not None:
+            formulas.body.extend(here.body)
+            return value
     if most is None and isinstance(query, exp.Select) and expanded_in(query.expressions):
         raise _may_have_rows(formulas, node)
     if isinstance(query, exp.Select) and aggregates_of(query) and not query.args.get("group"):

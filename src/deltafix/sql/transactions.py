@@ -279,13 +279,12 @@ class Transactions(Maintained):
                 news: Any = (
                     () if relation is None else view_delta(relation, [step.news for step in last])
                 )
-                is_news = bool(news)
             else:
-                tell, is_news = listener, True
+                tell = listener
                 relations = self.catalog.relations.values()
                 heard = [step.news for step in last]
                 news = [delta for view in relations if (delta := view_delta(view, heard))]
-            if not is_news:
+            if not news:
                 self._untold.pop(0)
                 continue
             try:
@@ -325,7 +324,7 @@ class Transactions(Maintained):
         return subscription
 
     def watch(self, callback: Callable[[list[ViewDelta]], object]) -> Callable[[], None]:
-        """Hear of every later transaction, after its commit: what changed in all tables and views.
+        """Hear of later transactions, after their commit: what changed in all tables and views.
 
         Those made later are among them. Returns what ends it. O(rows changed) for each.
         """

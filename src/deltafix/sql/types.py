@@ -628,7 +628,9 @@ def _decimals(value: float | str, kind: SqlType) -> str:
         like = "decimal.Decimal"
     arrow = f"pyarrow.decimal128({kind.digits}, {kind.scale})"
     valid = f"{like}, in Arrow {arrow} (pyarrow.compute.cast)"
-    return f"{valid}; a float is only near what it shows" if isinstance(value, float) else valid
+    if not isinstance(value, float):
+        return valid
+    return f"{valid}; a float is only near what it shows: in SQL, CAST(... AS {kind.name})"
 
 
 _PYTHON: Final = {

@@ -387,6 +387,10 @@ def test_a_commit_tells_what_definitions_and_edits_came_to():
         db.execute("CREATE VIEW v AS SELECT a FROM t; CREATE VIEW w AS SELECT COUNT(*) AS n FROM t")
         told, heard = {name: db.subscribe(name) for name in "tvw"}, []
         db.watch(heard.extend)
+        calls: list[object] = []
+        db.watch(calls.append)
+        db.execute("UPDATE t SET a = a")
+        assert not calls
         db.execute("BEGIN; INSERT INTO t VALUES (3); CREATE TABLE new (a INTEGER, b TEXT)")
         db.execute("INSERT INTO new SELECT a, 'x' FROM t; CREATE VIEW more AS SELECT a FROM new")
         db.execute("DROP VIEW v; DROP VIEW w; DROP TABLE t; ALTER TABLE new RENAME TO t")

@@ -13,7 +13,9 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+import deltafix.errors
 import deltafix.sql
+from deltafix.engine.functors import Functors
 from deltafix.sql.endings import MOST_STEPS
 
 TABLES = (
@@ -103,6 +105,36 @@ def test_a_cycle_is_found_out_in_its_first_lap(size: int) -> None:
             db.execute(f"INSERT INTO g VALUES ({size - 1}, 0)")
         assert db.engine.last_epoch.derivations < 10 * rows[0][0] + 100
         assert db.execute("SELECT COUNT(*) FROM v").fetchall() == rows
+
+
+def test_a_recursion_stops_for_all_paths_of_a_step_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    stops: list[int] = []
+    plain = Functors.reply
+
+    def counted(self: Functors) -> None:
+        stops.append(1)
+        plain(self)
+
+    monkeypatch.setattr(Functors, "reply", counted)
+    with deltafix.sql.connect() as db:
+        db.execute("CREATE TABLE g (x INT, y INT)")
+        db.execute("""CREATE VIEW v AS WITH RECURSIVE r (x, n) AS (SELECT 0, 0 UNION ALL
+            SELECT g.y, r.n + 1 FROM r JOIN g ON g.x = r.x) SELECT * FROM r""")
+        layers = [(4 * n + i, 4 * n + 4 + j) for n in range(5) for i in range(4) for j in range(4)]
+        db.insert("g", layers)
+        assert Counter(db.execute("SELECT n FROM v").fetchall()) == {(n,): 4**n for n in range(6)}
+        assert len(stops) < 60
+
+
+def test_a_path_that_grows_is_ended_by_the_timeout() -> None:
+    with deltafix.sql.connect(timeout=0.2) as db:
+        db.execute("CREATE TABLE g (x INT, y INT)")
+        db.execute("""CREATE VIEW v AS WITH RECURSIVE r (y, way) AS (
+            SELECT y, [x] FROM g UNION ALL SELECT g.y, list_append(r.way, g.y) FROM r
+            JOIN g ON g.x = r.y WHERE NOT list_contains(r.way, -1)) SELECT * FROM r""")
+        with pytest.raises(deltafix.errors.BudgetError, match=r"timeout=0\.2 s, in view 'v'"):
+            db.execute("INSERT INTO g VALUES (1, 2), (2, 1)")
+        assert db.execute("SELECT * FROM g").fetchall() == []
 
 
 def test_an_edit_that_makes_a_cycle_is_undone_and_said() -> None:

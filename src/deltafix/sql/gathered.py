@@ -1,0 +1,271 @@
+"""Subqueries of a recursion's step whose rows are gathered in an array.
+
+    ... UNION ALL SELECT r.n + 1 FROM r WHERE NOT EXISTS (SELECT 1 FROM lim WHERE lim.m < r.n)
+
+Which `r.n` such a subquery is asked about the recursion alone says, and it waits for the answer. It
+reads nothing else of the recursion: the rows that equalities between columns choose are there
+before. They become an array, and each row of the recursion looks it through. An edit of these rows
+is one of all that looked at them, so this is for recursions that have no other plan.
+Invariant: a subquery means what it means in `sql.subqueries`; where that is not sure, `gather` is
+None.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from deltafix.rules.ast import Comparison
+from deltafix.rules.terms import Call, Const
+from deltafix.sql import joins
+from deltafix.sql.aggregates import aggregates_in, aggregates_of, fold_over
+from deltafix.sql.builder import Operand, equal
+from deltafix.sql.connectives import conditions
+from deltafix.sql.formulas import Formulas
+from deltafix.sql.functions import order_of
+from deltafix.sql.literals import Scalar
+from deltafix.sql.ranking import is_all, number
+from deltafix.sql.stars import is_star
+from deltafix.sql.text import exp
+from deltafix.sql.types import BIGINT
+from deltafix.sql.windows import windows_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from deltafix.rules.ast import Formula
+    from deltafix.sql.scope import Scope
+
+__all__ = ["Gathered", "gather"]
+
+_ROWS, _ROW = exp.column("~rows"), exp.column("~row")
+"""The array, and an element of it."""
+
+_NOT_GATHERED = ("group", "having", "qualify", "with_", "distinct")
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """The rows of a subquery as an array of structs, for each of the rows around.
+
+    Attributes:
+        formulas: of the scope around, where the array is `_ROWS`; to its body goes what is made.
+        names, shown: what the subquery selects, over an element.
+        tests: its conditions on columns of the rows around, likewise.
+        bounds: its OFFSET, and where its LIMIT ends.
+    """
+
+    formulas: Formulas
+    names: tuple[str, ...]
+    shown: tuple[exp.Expr, ...]
+    tests: tuple[exp.Expr, ...]
+    bounds: tuple[int, int | None]
+
+    def count(self, *more: exp.Expr) -> Operand:
+        """How many rows there are of which more conditions hold, too."""
+        first, end = self.bounds
+
+        def size(row: Any) -> int:
+            return len((row[0] or ())[first:end])
+
+        scalar = Scalar(size, BIGINT, nullable=False)
+        return self._applied(scalar, self._chosen(_ROW, *more))
+
+    @property
+    def aggregates(self) -> bool:
+        """Whether it selects aggregates of the rows."""
+        return bool(aggregates_in(*self.shown))
+
+    def is_compared(self, by: type[exp.Expr]) -> bool:
+        """Whether no index says of which row a comparison with one may be true or unknown."""
+        inequal = by is not exp.EQ or bool(self.tests)
+        return inequal and self.bounds == (0, None) and len(self.shown) == 1
+
+    def compared(self, left: exp.Expr, by: type[exp.Expr], truth: bool | None) -> list[Formula]:
+        """That of no row a comparison is true; nor unknown, or of some, where `truth` is None."""
+        test = by(this=left.copy(), expression=self.shown[0].copy())
+        doubts = self.count(exp.Is(this=test.copy(), expression=exp.Null()))
+        zero = Const(0, "number")
+        return [
+            equal(self.count(test).term, zero),
+            Comparison("!=" if truth is None else "=", doubts.term, zero),
+        ]
+
+    def value(self) -> Operand | None:
+        """What is selected of the only row, NULL if there is none.
+
+        None where there may be more rows, or columns, and as of `aggregated`.
+        """
+        if len(self.shown) != 1:
+            return None
+        if self.aggregates:
+            row = self.aggregated()
+            return None if row is None else row[0]
+        first, end = self.bounds
+        if end is None or end - first > 1:
+            return None
+        values = self._chosen(*self.shown)
+        kind = values.type.element
+        assert kind is not None  # noqa: S101  it is an array
+
+        def element(row: Any) -> Any:
+            return next(iter((row[0] or ())[first:end]), None)
+
+        return self._applied(Scalar(element, kind, nullable=True), values)
+
+    def aggregated(self) -> list[Operand] | None:
+        """What is selected, of aggregates of the rows; None where one is not of these few."""
+        here, known = self.formulas, dict(self.formulas.scope.known or {})
+        for part in aggregates_in(*self.shown):
+            operand = self._aggregate(part)
+            if operand is None:
+                return None
+            known[here.scope.qualified(part)] = operand
+        around = here.scope.inner()
+        around.known = known
+        return [*map(Formulas(here.builder, around, here.body).operand, self.shown)]
+
+    def _aggregate(self, node: exp.Expr) -> Operand | None:
+        """COUNT, MIN and MAX of the rows."""
+        of, kinds = node.this, (exp.Count, exp.Min, exp.Max)
+        if type(node) not in kinds or of is None or of.find(exp.Distinct) or node.expressions:
+            return None
+        if isinstance(node, exp.Count):
+            is_there = exp.Is(this=of, expression=exp.Null()).not_()
+            return self.count(*([] if isinstance(of, exp.Star) else [is_there]))
+        values = self._chosen(of)
+        kind, pick = values.type.element, min if isinstance(node, exp.Min) else max
+        assert kind is not None  # noqa: S101  it is an array
+        key = order_of(kind)
+
+        def best(row: Any) -> Any:
+            known = (value for value in row[0] or () if value is not None)
+            return pick(known, key=key, default=None)
+
+        return self._applied(Scalar(best, kind, nullable=True), values)
+
+    def rows(self) -> tuple[list[tuple[str, Operand]], tuple[Operand, ...]] | None:
+        """What is selected of each row, and what tells rows apart; None as of `aggregated`."""
+        if self.aggregates:
+            row = self.aggregated()
+            return None if row is None else (self._named(row), ())
+        rows, count = self._chosen(_ROW), self.count()
+        kind, first = rows.type.element, self.bounds[0]
+        assert kind is not None  # noqa: S101  it is an array
+        index = Operand(self.formulas.builder.fresh("i"), BIGINT, nullable=False)
+        numbers = Call("range", (Const(0, "number"), count.term))
+        self.formulas.body.append(equal(index.term, numbers))
+        at = Scalar(lambda row: row[0][first + row[1]], kind, nullable=True)
+        known = {**(self.formulas.scope.known or {}), _ROW: self._applied(at, rows, index)}
+        here = Formulas(self.formulas.builder, self.formulas.scope.inner(), self.formulas.body)
+        here.scope.known = known
+        return self._named(map(here.operand, self.shown)), (index,)
+
+    def _named(self, row: Iterable[Operand]) -> list[tuple[str, Operand]]:
+        return [*zip(self.names, row, strict=True)]
+
+    def _chosen(self, value: exp.Expr, *more: exp.Expr) -> Operand:
+        """A value for each of the rows that fit."""
+        tests = [*self.tests, *more]
+        node = exp.Comprehension(
+            this=value.copy(),
+            expression=_ROW.this.copy(),
+            iterator=_ROWS.copy(),
+            condition=exp.and_(*tests) if tests else None,
+        )
+        return self.formulas.operand(exp.Array(expressions=[node]))
+
+    def _applied(self, scalar: Scalar, *args: Operand) -> Operand:
+        return self.formulas.builder.apply(scalar, args, self.formulas.body)
+
+
+def gather(formulas: Formulas, query: exp.Expr, *, is_test: bool = False) -> Gathered | None:
+    """The rows of a subquery, computed in the body of `formulas`; None where it is too much.
+
+    Of one that aggregates they are the rows that it aggregates; what it selects counts for nothing
+    where it is only a test.
+    """
+    if (
+        not isinstance(query, exp.Select)
+        or query.args.get("from_") is None
+        or any(query.args.get(key) for key in _NOT_GATHERED)
+        or windows_of(query)
+    ):
+        return None
+    aggregates = aggregates_of(query)
+    limit, order = query.args.get("limit"), query.args.get("order")
+    if aggregates and (limit or order or query.args.get("offset")):
+        return None
+    statement, scope = formulas.scope.statement, formulas.scope.inner()
+    inner = Formulas(formulas.builder, scope, [])
+    joins.sources(inner, query)
+    where = query.args.get("where")
+    tests: list[exp.Expr] = []
+    for part in conditions(where.this if where is not None else None):
+        if _is_inside(scope, part) or _chooses(part):
+            inner.require(part)
+        else:
+            tests.append(part)
+    shown = [] if is_test else [head.unalias() for head in query.expressions]
+    sorts = [
+        exp.Ordered(**{**key.args, "this": node.copy()})
+        for key in (order.expressions if order is not None else ())
+        for node in _sorted_by(inner, query, key.this)
+    ]
+    is_plain = not any(part.find(exp.Query) for part in (*tests, *shown))
+    if not (is_plain and all(_is_inside(scope, key) for key in sorts)) or any(map(is_star, shown)):
+        return None
+    ties = [head for head in shown if sorts and _is_inside(scope, head)]
+    sorts += [exp.Ordered(this=head.copy()) for head in ties]
+    fields: dict[exp.Expr, str] = {}
+
+    def read(part: exp.Expr) -> exp.Expr:
+        """An expression over an element."""
+        if not isinstance(part, exp.Column) or scope.here(part) is None:
+            return part
+        name = fields.setdefault(scope.qualified(part), f"c{len(fields)}")
+        return exp.Dot(this=_ROW.copy(), expression=exp.to_identifier(name))
+
+    shown = [node.transform(read) for node in shown]
+    tests = [node.transform(read) for node in tests]
+    cells = [
+        exp.PropertyEQ(this=exp.to_identifier(name), expression=column)
+        for column, name in fields.items()
+    ]
+    row: exp.Expr = exp.Struct(expressions=cells) if cells else exp.Literal.number(1)
+    if sorts:
+        row = exp.Order(this=row, expressions=sorts)
+    identity = [operand for source in scope.sources for operand in source.identity]
+    rows = fold_over(formulas, inner, identity, exp.ArrayAgg(this=row))
+    around = formulas.scope.inner()
+    around.known = {**(formulas.scope.known or {}), _ROWS: rows}
+    first = number(statement, query.args.get("offset")) or 0
+    most = number(statement, limit)
+    return Gathered(
+        Formulas(formulas.builder, around, formulas.body),
+        tuple(head.alias_or_name for head in query.expressions),
+        tuple(shown),
+        tuple(tests),
+        (first, None if most is None else first + most),
+    )
+
+
+def _sorted_by(inner: Formulas, query: exp.Select, node: exp.Expr) -> list[exp.Expr]:
+    """What a part of ORDER BY stands for: a position, a name of SELECT, ALL, or itself."""
+    heads = [head.unalias() for head in query.expressions]
+    position = inner.scope.statement.position(node, "ORDER BY", len(heads))
+    if position is not None:
+        return [heads[position]]
+    return heads if is_all(node) else [inner.scope.meant(node, query.expressions)]
+
+
+def _is_inside(scope: Scope, node: exp.Expr) -> bool:
+    """Whether a condition reads columns of the subquery alone."""
+    return not node.find(exp.Query) and all(map(scope.here, node.find_all(exp.Column)))
+
+
+def _chooses(node: exp.Expr) -> bool:
+    """Whether it is an equality of columns, which an index answers."""
+    return isinstance(node, exp.EQ) and all(
+        isinstance(side, exp.Column) for side in (node.this, node.expression)
+    )
