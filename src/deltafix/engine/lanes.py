@@ -20,6 +20,7 @@ from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Cells, Words
 from deltafix.kernel.entries import (
     begin_counting,
+    close_jobs,
     close_round,
     count_zone,
     end_counting,
@@ -42,7 +43,7 @@ _PARTS = 8
 """Parts of a round for each lane, so that one with much to do does not keep the others waiting."""
 _MOST = 8192
 _MANY = 4096
-"""Rows from which they are sorted before they are entered into indexes."""
+"""Rows from which they are sorted before they enter indexes, and threads share one index."""
 _TAKE = 7
 """The kernel's phase in which queued rows become true."""
 _QUOTA = 1 << 20
@@ -72,7 +73,7 @@ class Lanes:
         rows = open_round(words, cells, program)
         end = int(cells[at.S_END])
         if int(cells[at.S_PHASE]) % 16 == _TAKE:
-            whole(lambda: take_up(words, cells, int(self._enter(end - rows, end))))
+            whole(lambda: take_up(words, cells, int(self._enter(program, end - rows, end))))
         size = min(max(rows // (count * _PARTS), 64), _MOST)
         first, parts = end - rows, max(rows // size, 1)
         self._parts = iter(range(first, first + parts * at.BLOCK, at.BLOCK))
@@ -88,10 +89,12 @@ class Lanes:
                     if cells[int(cells[at.IDXS]) + (int(own[at.LATE]) - 1) * at.XSZ + at.X_LATE]:
                         fill_index(words, cells, int(own[at.LATE]) - 1)
                     own[at.LATE] = 0
-            whole(partial(self._count, program, count))
+            done = not any(busy) and not self._left()
+            if done or any(own[at.QUOTA] < 0 for _, own in self._views):
+                whole(partial(self._count, program, count))
             for lane in range(1, count + 1):
                 lend(cells, program, lane, 0)
-            if not any(busy) and not self._left():
+            if done:
                 close_round(cells, program)
                 return
             between()
@@ -103,18 +106,21 @@ class Lanes:
         relations = cells[first : first + count * at.RSZ].reshape(count, at.RSZ)
         indexes = int((relations[:, at.R_IDX] + relations[:, at.R_NIDX]).max(initial=0))
         first = int(cells[at.IDXS])
-        late = cells[first : first + indexes * at.XSZ].reshape(indexes, at.XSZ)[:, at.X_LATE]
-        self._jobs([(index, -1, 0) for index in np.flatnonzero(late == at.LATE_NOW).tolist()])
+        table = cells[first : first + indexes * at.XSZ].reshape(indexes, at.XSZ)
+        late = np.flatnonzero(table[:, at.X_LATE] == at.LATE_NOW)
+        rows = relations[table[late, at.X_REL], at.R_N]
+        self._jobs([(x, -1, n) for x, n in zip(late.tolist(), rows.tolist(), strict=True)])
         cells[at.TO_FILL] = 0
 
-    def _enter(self, first: int, last: int) -> bool:
+    def _enter(self, program: Words, first: int, last: int) -> bool:
         """Enter many rows of the queue into their indexes; whether they were many."""
         cells = self._arena.cells
         if last - first < _MANY:
             return False
-        queue = int(cells[at.Q])
+        stratum = int(program[int(program[1]) + int(cells[at.S_STRATUM])])
+        relations = int(program[stratum + at.T_RELS])
         jobs = []
-        for number in np.unique(cells[queue + first : queue + last] >> 32).tolist():
+        for number in program[relations : relations + int(program[stratum + at.T_NRELS])].tolist():
             rb = int(cells[at.RELS]) + number * at.RSZ
             begin, count = int(cells[rb + at.R_IDX]), int(cells[rb + at.R_NIDX])
             for index in range(begin, begin + count):
@@ -132,12 +138,18 @@ class Lanes:
         return True
 
     def _jobs(self, wanted: list[tuple[int, int, int]]) -> None:
-        """Enter rows into indexes, as many of these at a time as there are threads."""
+        """Enter rows into indexes, as many of these at a time as there are threads.
+
+        Where fewer are left than threads, and rows are many, some threads share an index.
+        """
         words, cells = self._arena.words, self._arena.cells
         most = max(int(cells[at.LANES]), 1)
         for start in range(0, len(wanted), most):
-            jobs = [entering(cells, *entry) for entry in wanted[start : start + most]]
-            side_by_side(lambda n: sort_keys(words, cells, jobs[n]), len(jobs))  # noqa: B023
+            some = wanted[start : start + most]
+            fewest = min(last - first for _, first, last in some)
+            jobs = self._sorted(some, most // len(some) if fewest >= _MANY else 1)
+            if not jobs:
+                continue
             for job in jobs:
                 make_index_room(cells, job)
             side_by_side(lambda n: enter_keys(words, cells, jobs[n]), len(jobs))  # noqa: B023
@@ -145,6 +157,16 @@ class Lanes:
                 end_entering(words, cells, job)
             with self._gate:  # the next jobs take what these worked in
                 self._arena.release(keep=True)
+
+    def _sorted(self, wanted: list[tuple[int, int, int]], parts: int) -> list[int]:
+        """Open jobs for rows and indexes, so many parts each, and sort their rows."""
+        words, cells = self._arena.words, self._arena.cells
+        opened = [entering(cells, *rows, part, parts) for rows in wanted for part in range(parts)]
+        jobs = [job for job in opened if job]
+        if not jobs or all(side_by_side(lambda n: sort_keys(words, cells, jobs[n]), len(jobs))):
+            return jobs
+        close_jobs(cells)
+        return self._sorted(wanted, 1)
 
     def _left(self) -> bool:
         """Whether a part is left that no lane has begun."""

@@ -21,6 +21,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+
+
+import operator
+from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
@@ -29,6 +33,9 @@ from llvmlite import ir
 from numba.core import cgutils, compiler, typed_passes, types, untyped_passes
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import PassManager
+
+
+from numba.core.cpu import CPUContext
 from numba.core.registry import cpu_target
 from numba.core.typing.templates import make_concrete_template
 from numba.extending import intrinsic
@@ -107,6 +114,31 @@ class _Passes(compiler.CompilerBase):  # type: ignore[misc]  # numba has no type
         return [passes]
 
 
+class _Context(CPUContext):  # type: ignore[misc]  # numba has no types
+    """Numba's way to LLVM code, but for subscripts of arrays: the kernel's are never negative.
+
+    Numba has negative ones count from the end: four instructions more for each subscript, and the
+    arrays' lengths passed wherever a function is called.
+    """
+
+    def get_function(self, fn: Any, sig: Any, _firstcall: bool = True) -> Any:
+        key = fn.get_impl_key(sig) if isinstance(fn, types.Callable) else fn
+        if key not in (operator.getitem, operator.setitem) or sig.args[0] not in _ARRAYS:
+            return super().get_function(fn, sig, _firstcall)
+
+        def generate(builder: Any, args: Any, loc: Any = None) -> Any:
+            view = self.make_array(sig.args[0])(self, builder, args[0])
+            index = self.cast(builder, args[1], sig.args[1], types.intp)
+            if self.enable_boundscheck:
+                cgutils.do_boundscheck(self, builder, index, builder.extract_value(view.shape, 0))
+            cell = builder.gep(view.data, [index], inbounds=True)
+            if len(args) == 2:
+                return builder.load(cell)
+            return builder.store(self.cast(builder, args[2], sig.args[2], sig.args[0].dtype), cell)
+
+        return generate
+
+
 @global_compiler_lock
 def compile_kernel(
     entries: dict[str, Callable[..., Any]],
@@ -126,6 +158,7 @@ def compile_kernel(
     context = cpu_target.target_context.with_aot_codegen("deltafix", cpu_name=cpu)
     typing.refresh()
     context.refresh()
+    context.__class__ = _Context
     typing.insert_global(jit.prefetch, typing.resolve_value_type(_hint))
     flags = compiler.Flags()
     flags.no_compile = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
@@ -174,6 +207,7 @@ TYPES = {
     "b": types.boolean, "f": types.float64, "v": types.void,
 }  # fmt: skip
 
+_ARRAYS = (TYPES["A"], TYPES["L"])
 _INT, _LONG, _OBJECT = ir.IntType(32), ir.IntType(64), ir.IntType(8).as_pointer()
 
 # Bytes into a PyArrayObject_fields, and into a PyArray_Descr, behind the header of every object.

@@ -5,7 +5,8 @@ is visited twice, a key's bucket gets its final size at once, and how much room 
 known before anything is written. A job is one index and the rows that it takes: `entering` opens
 it, `sort_keys` sorts and counts, `make_index_room` makes room, `enter_keys` writes, `end_entering`
 ends it; `close_jobs` closes those that do not come to their end. Jobs of different indexes share
-nothing while they sort and write: a thread each will do.
+nothing while they sort and write, nor do the parts of one, which are ranges of hashes and so of
+slots: a thread each will do.
 
 Invariant: the index is what entering row by row (`index.idx_add`) gives, up to the order inside
 buckets and slots; until `make_index_room` has come back nothing has changed. Measured:
@@ -35,6 +36,7 @@ _AHEAD = 24
 """Rows between asking for a row and reading it; from 12 to 48 makes no difference."""
 _BUCKET_AHEAD = 16
 _FIRST_AHEAD = 8
+_SPARE = 64
 _PARTS = 3
 """The first part of a late index is of its rows by two to the power of this."""
 
@@ -48,10 +50,10 @@ _UNITS = 5  # of buckets
 _REF = 6  # the first of these
 _LEFT = 7  # rows left over, and buckets freed: they stand at both ends of the spare cells
 _FREED = 8
-_SLOTS = 9  # where the slots lie from now on, and how many
-_CAP = 10
-_MOST = 11  # rows there is room for
-_NEXT = 12  # the next open job
+_MOST = 9  # rows there is room for
+_NEXT = 10  # the next open job
+_PART = 11  # which part of the hashes it takes, and how many there are
+_OF = 12
 _COUNTS = 16
 _KEY = _COUNTS + 256
 _CELLS = _KEY + (at.MAX_ARITY + 1) // 2  # hash << 32 | row, sorted; then as many spare ones
@@ -85,21 +87,32 @@ def sort_by_hash(L, cells, spare, n, counts):
         source, target = target, source
 
 
-@kernel("i:Liii")
-def entering(L, x, first, last):
-    """Open a job for index `x`: for rows of the queue from `first` to `last`.
+@kernel("i:Liiiii")
+def entering(L, x, first, last, part, parts):
+    """Open a job for index `x`: for rows of the queue from `first` to `last`. 0: there are none.
 
     Those that are in the indexes already are not among them. A `first` below 0: for the rows with
-    the numbers from `-1 - first` to `last` (0: the relation's last) that are.
+    the numbers from `-1 - first` to `last` that are. Of them it takes those of one part of the
+    hashes; all parts are open together, and get their room in order. A part has room for an eighth
+    more rows than is its share.
     """
-    if first < 0 and last == 0:
-        last = L[L[at.RELS] + L[L[at.IDXS] + x * at.XSZ + at.X_REL] * at.RSZ + at.R_N]
-    most = last - first if first >= 0 else last + 1 + first
+    most = last + 1 + first
+    if first >= 0:
+        r = L[L[at.IDXS] + x * at.XSZ + at.X_REL]
+        most = np.int64(0)
+        for position in range(first, last):
+            most += (L[L[at.Q] + position] >> 32) == r
+        if most == 0:
+            return np.int64(0)
+    if parts > 1:
+        most = most // parts * 9 // 8 + _SPARE
     job = block(L, (_CELLS + 2 * most) * 2) // 2
     L[job + _INDEX] = x
     L[job + _FIRST] = first
     L[job + _LAST] = last
     L[job + _MOST] = most
+    L[job + _PART] = part
+    L[job + _OF] = parts
     L[job + _NEXT] = L[at.JOBS]
     L[at.JOBS] = job
     return job
@@ -112,6 +125,16 @@ def _key_of(A, L, xb, offset, o):
     for k in range(L[xb + at.X_NKEY]):
         A[o + k] = A[offset + at.COLS + L[cols + k]]
     return hash_words(A, o, L[xb + at.X_NKEY])
+
+
+@kernel("i:Liii")
+def _list(L, job, n, cell):
+    """List a row, `hash << 32 | number`, behind `n` others if it is of the job's part: 1."""
+    if L[job + _OF] > 1 and ((cell >> 32) * L[job + _OF]) >> at.HASH_BITS != L[job + _PART]:
+        return np.int64(0)
+    if n < L[job + _MOST]:
+        L[job + _CELLS + n] = cell
+    return np.int64(1)
 
 
 @kernel("v:ALi")
@@ -128,16 +151,14 @@ def _gather(A, L, job):
             offset = rows + row * stride
             if L[offset >> 1] & at.INDEXED:
                 h = _key_of(A, L, xb, offset, (job + _KEY) * 2)
-                L[job + _CELLS + n] = (h << 32) | row
-                n += 1
+                n += _list(L, job, n, (h << 32) | row)
     for position in range(max(L[job + _FIRST], 0), L[job + _LAST] if L[job + _FIRST] >= 0 else 0):
         value = L[L[at.Q] + position]
         if (value >> 32) == r:
             offset = rows + (value & _MASK) * stride
             if not (L[offset >> 1] & at.INDEXED):
                 h = _key_of(A, L, xb, offset, (job + _KEY) * 2)
-                L[job + _CELLS + n] = (h << 32) | (value & _MASK)
-                n += 1
+                n += _list(L, job, n, (h << 32) | (value & _MASK))
     L[job + _ROWS] = n
 
 
@@ -188,15 +209,18 @@ def _class_for(count):
     return c
 
 
-@kernel("v:ALi")
+@kernel("i:ALi")
 def sort_keys(A, L, job):
     """Sort a job's rows by their keys, and count what these need. O(rows). A thread a job.
 
-    Keys of one hash count as one: where they are not, some of their rows are left over.
+    Keys of one hash count as one: where they are not, some of their rows are left over. Returns 0
+    where the job has no room for all rows, since many have one key: it is to be closed.
     """
     _gather(A, L, job)
     x = L[job + _INDEX]
     n = L[job + _ROWS]
+    if n > L[job + _MOST]:
+        return np.int64(0)
     cells = job + _CELLS
     sort_by_hash(L, cells, cells + L[job + _MOST], n, job + _COUNTS)
     begin = np.int64(0)
@@ -215,55 +239,71 @@ def sort_keys(A, L, job):
             if c > size:
                 L[job + _UNITS] += (2 << c) // 4
         begin = end
+    return np.int64(1)
+
+
+@kernel("i:Liiii")
+def _free_slot(L, base, cap, h, end):
+    """Cell of the first free slot for a hash; -1: none before slot `end`. With 0, it wraps."""
+    s = (h * cap) >> at.HASH_BITS
+    while L[base + 2 * s] != 0:
+        s += 1
+        if s == end:
+            return np.int64(-1)
+        if s == cap:
+            s = 0
+    return base + 2 * s
 
 
 @kernel("v:Li")
 def make_index_room(L, job):
-    """Give a job the slots and buckets that it needs. Raises MemoryError."""
+    """Give a job the slots and buckets that it needs. Raises MemoryError.
+
+    O(slots) where these move. The parts of an index get its slots together.
+    """
     xb = L[at.IDXS] + L[job + _INDEX] * at.XSZ
-    wanted = L[xb + at.X_USED] + L[job + _KEYS]
-    L[job + _SLOTS] = L[xb + at.X_SLOTS]
-    L[job + _CAP] = L[xb + at.X_CAP]
-    if wanted * 4 > L[xb + at.X_CAP] * 3 or L[xb + at.X_USED] == 0:
-        L[job + _CAP] = max(wanted * 3 // 2, 32) if L[xb + at.X_USED] == 0 else wanted * 2
-        L[job + _SLOTS] = block(L, L[job + _CAP] * 4) // 2
+    if L[job + _PART] == 0:
+        wanted = L[xb + at.X_USED]
+        part = L[at.JOBS]
+        while part != 0:
+            if L[part + _INDEX] == L[job + _INDEX]:
+                wanted += L[part + _KEYS]
+            part = L[part + _NEXT]
+        if wanted * 4 > L[xb + at.X_CAP] * 3 or L[xb + at.X_USED] == 0:
+            cap = max(wanted * 3 // 2, 32) if L[xb + at.X_USED] == 0 else wanted * 2
+            base = block(L, cap * 4) // 2
+            old = L[xb + at.X_SLOTS]
+            for s in range(L[xb + at.X_CAP]):
+                if L[old + 2 * s] != 0:
+                    slot = _free_slot(L, base, cap, L[old + 2 * s] >> 32, 0)
+                    L[slot] = L[old + 2 * s]
+                    L[slot + 1] = L[old + 2 * s + 1]
+            discard(L, old * 2, L[xb + at.X_CAP] * 4)
+            L[xb + at.X_SLOTS] = base
+            L[xb + at.X_CAP] = cap
     grow_buckets(L, L[job + _UNITS])
     L[job + _REF] = L[at.BUCKET_TOP]
     L[at.BUCKET_TOP] += L[job + _UNITS]
 
 
-@kernel("v:Liiii")
-def _put(L, base, cap, head, tail):
-    """Enter a slot's two cells at its first free place."""
-    s = ((head >> 32) * cap) >> at.HASH_BITS
-    while L[base + 2 * s] != 0:
-        s += 1
-        if s == cap:
-            s = 0
-    L[base + 2 * s] = head
-    L[base + 2 * s + 1] = tail
-
-
 @kernel("v:ALi")
 def enter_keys(A, L, job):
-    """Write a job's rows into its index. O(rows, and slots where these move). A thread a job."""
+    """Write a job's rows into its index. O(rows). A thread a job.
+
+    Keys that find no free slot in the part's own range are left over.
+    """
     x = L[job + _INDEX]
     xb = L[at.IDXS] + x * at.XSZ
     cols = L[xb + at.X_COLS]
     rb = L[at.RELS] + L[xb + at.X_REL] * at.RSZ
     rows = L[rb + at.R_ROWS]
     stride = L[rb + at.R_STRIDE]
-    base = L[job + _SLOTS]
-    cap = L[job + _CAP]
-    if base != L[xb + at.X_SLOTS]:
-        old = L[xb + at.X_SLOTS]
-        for s in range(L[xb + at.X_CAP]):
-            if L[old + 2 * s] != 0:
-                _put(L, base, cap, L[old + 2 * s], L[old + 2 * s + 1])
-        L[job + _SLOTS] = old
-        L[job + _CAP] = L[xb + at.X_CAP]
-        L[xb + at.X_SLOTS] = base
-        L[xb + at.X_CAP] = cap
+    base = L[xb + at.X_SLOTS]
+    cap = L[xb + at.X_CAP]
+    limit = np.int64(0)
+    if L[job + _OF] > 1:
+        least = (((L[job + _PART] + 1) << at.HASH_BITS) + L[job + _OF] - 1) // L[job + _OF]
+        limit = (least * cap) >> at.HASH_BITS
     cells = job + _CELLS
     spare = cells + L[job + _MOST]
     ref = L[job + _REF]
@@ -275,7 +315,10 @@ def enter_keys(A, L, job):
         slot = idx_glance(L, x, L[cells + begin] >> 32)
         offset = rows + (L[cells + begin] & _MASK) * stride
         _key_of(A, L, xb, offset, (job + _KEY) * 2)
-        is_other = slot >= 0 and slot_has(A, L, x, slot, (job + _KEY) * 2) == 0
+        new = np.int64(0)
+        if slot < 0:
+            new = _free_slot(L, base, cap, L[cells + begin] >> 32, limit)
+        is_other = new < 0 or (slot >= 0 and slot_has(A, L, x, slot, (job + _KEY) * 2) == 0)
         count = np.int64(0)  # of rows with the key of the first, which go to the front
         for k in range(begin, end):
             offset = rows + (L[cells + k] & _MASK) * stride + at.COLS
@@ -315,21 +358,18 @@ def enter_keys(A, L, job):
                     A[bucket_start(L, own) + held + k] = row
                 A[rows + row * stride + L[xb + at.X_POS]] = held + k
             head = ((L[cells + begin] >> 32) << 32) | (own + 1)
-            if slot >= 0:
-                L[slot] = head
-                L[slot + 1] = (size << 32) | (held + count)
-            else:
-                _put(L, base, cap, head, (size << 32) | count)
+            if slot < 0:
+                slot = new
                 keys += 1
+            L[slot] = head
+            L[slot + 1] = (size << 32) | (held + count)
         begin = end
     L[job + _KEYS] = keys
 
 
 @kernel("v:Li")
 def _close(L, job):
-    """Hand back what a job has worked in, and the slots that its index has outgrown or not got."""
-    if L[job + _SLOTS] not in (0, L[L[at.IDXS] + L[job + _INDEX] * at.XSZ + at.X_SLOTS]):
-        discard(L, L[job + _SLOTS] * 2, L[job + _CAP] * 4)
+    """Hand back what a job has worked in."""
     before = np.int64(at.JOBS)
     while L[before] != job:
         before = L[before] + _NEXT
@@ -339,7 +379,7 @@ def _close(L, job):
 
 @kernel("v:L")
 def close_jobs(L):
-    """Close all jobs that were not ended (a rollback, which empties their indexes)."""
+    """Close all jobs that were not ended: none has room, or a rollback empties their indexes."""
     while L[at.JOBS] != 0:
         _close(L, L[at.JOBS])
 
@@ -375,8 +415,8 @@ def _fill(A, L, x, most):
     last = min(first + most, rows)
     L[xb + at.X_LATE] = 1
     if last > first:
-        job = entering(L, x, -1 - first, last)
-        sort_keys(A, L, job)
+        job = entering(L, x, -1 - first, last, 0, 1)
+        sort_keys(A, L, job)  # it is all of the index, so there is room
         make_index_room(L, job)
         enter_keys(A, L, job)
         end_entering(A, L, job)

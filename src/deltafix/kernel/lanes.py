@@ -24,7 +24,7 @@ from __future__ import annotations
 import numpy as np
 
 from deltafix.kernel import layout as at
-from deltafix.kernel.batch import PARTS, count_known, entry_width
+from deltafix.kernel.batch import PARTS, TEMPORARY, ask_row, count_known, entry_width
 from deltafix.kernel.blocks import next_item
 from deltafix.kernel.emit import gain
 from deltafix.kernel.index import index_row
@@ -42,9 +42,9 @@ _PUT_OFF = 1 << 16
 _SAMPLE = 64
 _LEAST_NEW = 4096
 _SLOT_AHEAD = 16
-_ROW_AHEAD = 8
-_TEMPORARY = 1 << 31
-"""In a slot, where a row's number would stand: plus the place of a new head in its zone's list."""
+_ENTRY_AHEAD = 12
+_RING = 8
+"""Heads between asking for a row and counting its derivation; a power of two."""
 
 # --- a zone's cells ------------------------------------------------------------------------------
 _Z_NEW = 0  # heads found new
@@ -53,7 +53,9 @@ _Z_REL = 2  # where it stands: relation of the stratum, batch, partition, entry
 _Z_BATCH = 3
 _Z_PART = 4
 _Z_ENTRY = 5
-_Z_RELS = 6  # for each relation: its first new head, its first row, rank, and place in the queue
+_Z_RING = 6  # for the heads that come next, the slot to begin with
+_Z_RELS = _Z_RING + _RING  # for each relation: its first new head, and that one's row, rank, and
+# place in the queue
 _Z_REL_CELLS = 4
 
 
@@ -385,9 +387,9 @@ def _first_slot(L, rb, p):
     return ((np.int64(p) << (at.HASH_BITS - 8)) * L[rb + at.R_PKCAP]) >> at.HASH_BITS
 
 
-@kernel("i:ALiiiiii")
-def _count_in_zone(A, L, zb, new, r, e, end, most):
-    """Count the head of entry `e` in a zone whose slots end at `end`.
+@kernel("i:ALiiiiiii")
+def _count_in_zone(A, L, zb, new, r, e, s, end, most):
+    """Count the head of entry `e` in a zone whose slots end at `end`; none before `s` has it.
 
     1: done. 0: it is one thread's. -1: there are `most` new heads already.
     """
@@ -395,7 +397,6 @@ def _count_in_zone(A, L, zb, new, r, e, end, most):
     base = L[rb + at.R_PK]
     arity = L[rb + at.R_ARITY]
     h = L[e]
-    s = (h * L[rb + at.R_PKCAP]) >> at.HASH_BITS
     while s < end:
         v = L[base + s]
         if v == 0:
@@ -405,23 +406,23 @@ def _count_in_zone(A, L, zb, new, r, e, end, most):
             L[new + 3 * n] = e
             L[new + 3 * n + 1] = base + s
             L[new + 3 * n + 2] = 1
-            L[base + s] = (h << 32) | (_TEMPORARY + n)
+            L[base + s] = (h << 32) | (TEMPORARY + n)
             L[zb + _Z_NEW] = n + 1
             return np.int64(1)
         if (v >> 32) == h:
             low = v & 0xFFFFFFFF
             offset = L[rb + at.R_ROWS] + (low - 1) * L[rb + at.R_STRIDE] + at.COLS
-            if low >= _TEMPORARY:
-                offset = 2 * L[new + 3 * (low - _TEMPORARY)] + 4
+            if low >= TEMPORARY:
+                offset = 2 * L[new + 3 * (low - TEMPORARY)] + 4
             same = True
             for k in range(arity):
                 if A[offset + k] != A[2 * e + 4 + k]:
                     same = False
                     break
-            if same and low < _TEMPORARY:
+            if same and low < TEMPORARY:
                 return count_known(A, L, r, low - 1, L[e + 1])
             if same:
-                L[new + 3 * (low - _TEMPORARY) + 2] += 1
+                L[new + 3 * (low - TEMPORARY) + 2] += 1
                 return np.int64(1)
         s += 1
     return np.int64(0)
@@ -436,6 +437,7 @@ def count_zone(A, L, P, z):
     t = np.int64(P[P[1] + L[at.S_STRATUM]])
     nrels = np.int64(P[t + at.T_NRELS])
     zb = _zone(L, P, t, z)
+    ring = zb + _Z_RING
     new = zb + _Z_RELS + (nrels + 1) * _Z_REL_CELLS
     put_off = new + 3 * _NEW
     first = np.int64(PARTS * z // L[at.LANES])
@@ -462,19 +464,19 @@ def count_zone(A, L, P, z):
                 n = L[batch + p]
                 start = batch + PARTS + p * L[entry + 1] * width
                 i = L[zb + _Z_ENTRY]
+                for j in range(i, min(i + _RING, n)):
+                    L[ring + (j & (_RING - 1))] = ask_row(L, rb, L[start + j * width], end)
                 while i < n:
                     e = start + i * width
                     if i + _SLOT_AHEAD < n:
                         h = L[e + _SLOT_AHEAD * width]
                         slot = (h * L[rb + at.R_PKCAP]) >> at.HASH_BITS
                         prefetch(L, L[rb + at.R_PK] + slot)
-                    if i + _ROW_AHEAD < n:
-                        h = L[e + _ROW_AHEAD * width]
-                        v = L[L[rb + at.R_PK] + ((h * L[rb + at.R_PKCAP]) >> at.HASH_BITS)]
-                        row = (v & 0xFFFFFFFF) - 1
-                        if 0 <= row < _TEMPORARY - 1:
-                            prefetch(L, (L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]) >> 1)
-                    counted = _count_in_zone(A, L, zb, new, r, e, end, most)
+                    here = ring + (i & (_RING - 1))
+                    s = L[here]
+                    if i + _RING < n:
+                        L[here] = ask_row(L, rb, L[e + _RING * width], end)
+                    counted = _count_in_zone(A, L, zb, new, r, e, s, end, most)
                     if counted == 0:
                         if L[zb + _Z_PUT_OFF] == _PUT_OFF:
                             counted = np.int64(-1)
@@ -564,6 +566,9 @@ def place_zone(A, L, P, z):
         for n in range(L[own], L[own + _Z_REL_CELLS]):
             e = L[new + 3 * n]
             slot = L[new + 3 * n + 1]
+            if n + _ENTRY_AHEAD < L[own + _Z_REL_CELLS]:
+                prefetch(L, L[new + 3 * (n + _ENTRY_AHEAD)])
+                prefetch(L, L[new + 3 * (n + _ENTRY_AHEAD) + 1])
             rank += at.GAP
             offset = L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]
             L[offset >> 1] = (rank << at.RANK_SHIFT) | at.USED | at.PENDING | at.TOUCHED

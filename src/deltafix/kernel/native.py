@@ -37,7 +37,7 @@ ENTRIES = {
     "lookup": "edit", "settle_rows": "edit",
     "drop_index": "index", "fill_index": "enter", "note_keys": "filters",
     "maintain": "maintain",
-    "end_entering": "enter", "enter_keys": "enter", "entering": "enter",
+    "close_jobs": "enter", "end_entering": "enter", "enter_keys": "enter", "entering": "enter",
     "make_index_room": "enter", "sort_keys": "enter",
     "begin_counting": "lanes", "close_round": "lanes", "count_zone": "lanes",
     "end_counting": "lanes", "forget_heads": "lanes", "lend": "lanes", "open_round": "lanes",

@@ -24,8 +24,10 @@ def _settle(A, L, r, row):
     """End of a stratum for one of its rows: clear LIMBO; without recursion, support decides."""
     rb = L[at.RELS] + r * at.RSZ
     offset = L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]
-    word = L[offset >> 1] & ~(at.LIMBO | at.MOVED)
-    L[offset >> 1] = word
+    word = L[offset >> 1]
+    if word & (at.LIMBO | at.MOVED):
+        word &= ~(at.LIMBO | at.MOVED)
+        L[offset >> 1] = word
     if not L[at.RECURSIVE]:
         holds = (word & at.GIVEN) or A[offset + at.SUPPORT] > 0
         L[offset >> 1] = word & ~at.PENDING
@@ -41,11 +43,13 @@ def _settle(A, L, r, row):
 @kernel("v:ALiii")
 def _list_change(A, L, r, row, keep):
     """Put a row whose truth changed on its relation's list, once (LIMBO marks it)."""
+    if not keep:
+        return
     rb = L[at.RELS] + r * at.RSZ
     cell = (L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]) >> 1
     word = L[cell]
     changed = ((word & at.NOW) != 0) != ((word & at.WAS) != 0)
-    if keep and changed and not (word & at.LIMBO):
+    if changed and not (word & at.LIMBO):
         L[cell] = word | at.LIMBO
         push(L, rb + at.R_CHANGED, row)
 

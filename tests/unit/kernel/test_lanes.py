@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import chain
 from random import Random
-from unittest.mock import patch
+from unittest.mock import Mock, patch
 
 import pytest
 from tests.generators.colliding import colliding
@@ -102,6 +102,38 @@ def test_lanes_give_what_one_thread_gives(count: int, cells: int) -> None:
             for db in (single, shared):
                 with db.transaction() as tx:
                     (tx.delete if edit in db.rows("edge") else tx.insert)("edge", [edit])
+
+
+def test_threads_share_an_index_where_fewer_are_left() -> None:
+    with patch.object(lanes, "entering", wraps=lanes.entering) as entering:
+        load(graph("parts"), lanes=3).close()
+    shared = {call.args[-2:] for call in entering.call_args_list if call.args[-1] == 3}
+    assert shared == ({(0, 3), (1, 3), (2, 3)} if lanes._MANY == 1 else set())
+
+
+def test_an_index_in_which_most_rows_have_one_key_is_one_threads() -> None:
+    edges = [(x, 0) for x in range(1, 500)]
+    with (
+        patch.object(lanes, "close_jobs", wraps=lanes.close_jobs) as close_jobs,
+        load(edges, lanes=4) as db,
+    ):
+        db.check_invariants()
+        assert sorted(db.rows("path")) == edges
+        assert bool(close_jobs.call_count) == (lanes._MANY == 1)
+
+
+def test_a_stop_for_the_clock_counts_no_heads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lanes, "_SECONDS", -1.0)
+    monkeypatch.setattr(lanes, "_QUOTA", 1)
+    names = ("begin_counting", "close_round", "lend")
+    with (
+        patch.multiple(lanes, **{n: Mock(wraps=getattr(lanes, n)) for n in names}),
+        load(graph("clock"), lanes=2, cells=6 << 20) as db,
+    ):
+        counts, rounds = lanes.begin_counting.call_count, lanes.close_round.call_count
+        assert 5 < rounds <= counts < lanes.lend.call_count // 8
+        held, counted = supports(db)
+        assert held == counted
 
 
 @pytest.mark.parametrize("count", [2, 5])
