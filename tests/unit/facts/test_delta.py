@@ -188,4 +188,4 @@ def test_a_side_that_another_thread_loads_meanwhile_is_loaded():
         def _given(self, given):
             pass
 
-    assert Loaded(SCHEMAS[0], (), None).rows == [(1, 2)]
+    assert Loaded(SCHEMAS[0], list, None).rows == [(1, 2)]
