@@ -37,6 +37,11 @@ PROGRAMS = {
         near(x, 5) :- root(x).
         near(y, max(d - 1, 0)) :- near(x, d), edge(x, y), @allowed(d, y) = 1.
     """,
+    "a best value that the kernel keeps": """
+        .decl near(z: number, x: number, d: number <min>)
+        near(x, x, 0) :- root(x).
+        near(z, y, d + 1) :- near(z, x, d), edge(x, y), @allowed(z, y) = 1.
+    """,
     "subsumption": """
         .decl far(x: number, d: number)
         far(x, 0) :- root(x).
