@@ -133,11 +133,23 @@ LATERALS = (
 )
 
 
+LEFTS = (
+    "h AS o ON o.n > r.d", "h AS o (m, n) ON o.m = r.x AND o.n < r.d AND o.n > 0",
+    "LATERAL (SELECT n FROM h WHERE n > r.d ORDER BY n, k LIMIT 1) AS o ON TRUE",
+    "LATERAL (SELECT COUNT(*) FROM h WHERE k < r.d) AS o (n) ON TRUE",
+    "LATERAL (SELECT COALESCE(k, 1) AS n FROM h WHERE n > r.x ORDER BY 1 LIMIT 2) AS o ON TRUE",
+)  # fmt: skip
+
+
 def _asking(random: Random) -> str:
     """A recursion by UNION ALL that ends, since x rises, with what is asked of each row."""
     where = f" WHERE {random.choice(ASKED)}"
     step = f"SELECT g.b, r.d + 1 FROM r JOIN g ON r.x = g.a AND g.b > r.x{where}"
-    if random.random() < 0.4:
+    kind = random.random()
+    if kind < 0.25:
+        step = f"""SELECT g.b, r.d + 1 FROM r JOIN g ON r.x = g.a AND g.b > r.x
+            LEFT JOIN {random.choice(LEFTS)} WHERE o.n IS NULL OR o.n = r.d + 1"""
+    elif kind < 0.5:
         where = random.choice((" WHERE q.b IS NOT NULL", f"{where} AND q.b > r.x"))
         step = f"SELECT q.b, r.d + 1 FROM r, LATERAL ({random.choice(LATERALS)}) AS q{where}"
     return f"WITH RECURSIVE r (x, d) AS (SELECT a, 0 FROM g UNION ALL {step}) SELECT * FROM r"

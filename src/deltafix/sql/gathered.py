@@ -31,12 +31,10 @@ from deltafix.sql.types import BIGINT
 from deltafix.sql.windows import windows_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from deltafix.rules.ast import Formula
     from deltafix.sql.scope import Scope
 
-__all__ = ["Gathered", "gather"]
+__all__ = ["Gathered", "gather", "gathered_left"]
 
 _ROWS, _ROW = exp.column("~rows"), exp.column("~row")
 """The array, and an element of it."""
@@ -144,25 +142,35 @@ class Gathered:
 
         return self._applied(Scalar(best, kind, nullable=True), values)
 
-    def rows(self) -> tuple[list[tuple[str, Operand]], tuple[Operand, ...]] | None:
-        """What is selected of each row, and what tells rows apart; None as of `aggregated`."""
+    def rows(
+        self, *, outer: bool = False
+    ) -> tuple[list[tuple[str, Operand]], tuple[Operand, ...]] | None:
+        """What is selected of each row, and what tells rows apart; None as of `aggregated`.
+
+        With `outer` there is one of NULLs where there is none.
+        """
         if self.aggregates:
             row = self.aggregated()
-            return None if row is None else (self._named(row), ())
-        rows, count = self._chosen(_ROW), self.count()
-        kind, first = rows.type.element, self.bounds[0]
-        assert kind is not None  # noqa: S101  it is an array
+            return None if row is None else ([*zip(self.names, row, strict=True)], ())
+        count, first = self.count(), self.bounds[0]
+        if outer:
+            most = Scalar(lambda row: max(row[0], 1), BIGINT, nullable=False)
+            count = self._applied(most, count)
         index = Operand(self.formulas.builder.fresh("i"), BIGINT, nullable=False)
         numbers = Call("range", (Const(0, "number"), count.term))
         self.formulas.body.append(equal(index.term, numbers))
-        at = Scalar(lambda row: row[0][first + row[1]], kind, nullable=True)
-        known = {**(self.formulas.scope.known or {}), _ROW: self._applied(at, rows, index)}
-        here = Formulas(self.formulas.builder, self.formulas.scope.inner(), self.formulas.body)
-        here.scope.known = known
-        return self._named(map(here.operand, self.shown)), (index,)
 
-    def _named(self, row: Iterable[Operand]) -> list[tuple[str, Operand]]:
-        return [*zip(self.names, row, strict=True)]
+        def element(row: Any) -> Any:
+            values, place = row[0] or (), first + row[1]
+            return values[place] if place < len(values) else None
+
+        shown = []
+        for node in self.shown:
+            values = self._chosen(node)
+            assert values.type.element is not None  # noqa: S101  it is an array
+            scalar = Scalar(element, values.type.element, nullable=True)
+            shown.append(self._applied(scalar, values, index))
+        return [*zip(self.names, shown, strict=True)], (index,)
 
     def _chosen(self, value: exp.Expr, *more: exp.Expr) -> Operand:
         """A value for each of the rows that fit."""
@@ -177,6 +185,35 @@ class Gathered:
 
     def _applied(self, scalar: Scalar, *args: Operand) -> Operand:
         return self.formulas.builder.apply(scalar, args, self.formulas.body)
+
+
+def gathered_left(
+    formulas: Formulas, join: exp.Join
+) -> tuple[list[tuple[str, Operand]], tuple[Operand, ...]] | None:
+    """As `Gathered.rows`, of a LEFT JOIN LATERAL ON TRUE, or of a table by no equality alone."""
+    item, on, here = join.this, join.args.get("on"), formulas.within()
+    is_lateral = isinstance(item, exp.Lateral) and isinstance(item.this, exp.Subquery)
+    if is_lateral and on == exp.true():
+        gathered = gather(here, item.this.unnest())
+    elif isinstance(item, exp.Table) and isinstance(on, exp.Expr):
+        alias, columns = item.args.get("alias"), joins.named(formulas, item).columns
+        called = [] if alias is None else [column.name for column in alias.columns]
+        names = (*called, *(column.name for column in columns[len(called) :]))
+        query = exp.Select(
+            expressions=[exp.column(name, item.alias_or_name) for name in names],
+            from_=exp.From(this=item.copy()),
+            where=exp.Where(this=on.copy()),
+        )
+        formulas.builder.alive.append(query)
+        gathered = gather(here, query)
+        if gathered is not None and not gathered.tests:
+            return None
+    else:
+        return None
+    rows = None if gathered is None else gathered.rows(outer=True)
+    if rows is not None:
+        formulas.body.extend(here.body)
+    return rows
 
 
 def gather(formulas: Formulas, query: exp.Expr, *, is_test: bool = False) -> Gathered | None:

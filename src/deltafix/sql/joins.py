@@ -136,7 +136,7 @@ def _table(formulas: Formulas, node: exp.Expr) -> tuple[list[Formula], Source]:
         builder.keep(node, relation)
         name = pivot.alias or node.alias_or_name or builder.fresh("pivot").name
     elif isinstance(node, exp.Table):
-        relation = _named(formulas, node)
+        relation = named(formulas, node)
         name = node.alias or node.name
     elif isinstance(node, exp.Subquery):
         item = _held(node)
@@ -235,7 +235,8 @@ def _selected(node: exp.Values) -> exp.Query:
     return whole
 
 
-def _named(formulas: Formulas, node: exp.Table) -> Relation:
+def named(formulas: Formulas, node: exp.Table) -> Relation:
+    """The table, view or common table expression of a name. Raises SqlProgrammingError."""
     builder, scope = formulas.builder, formulas.scope
     if not isinstance(node.this, exp.Identifier):
         way_out = "FROM takes tables, views, subqueries, VALUES and UNNEST"
@@ -313,6 +314,17 @@ def _join(
     if bare and not (join.args.get("on") or join.args.get("using") or method):
         message = "JOIN without a condition"
         raise scope.statement.wrong(message, join.this, "write ON or USING, or CROSS JOIN")
+    if side == "LEFT" and builder.gathers:
+        from deltafix.sql.gathered import gathered_left  # noqa: PLC0415  the two need each other
+
+        rows = gathered_left(formulas, join)
+        if rows is not None:
+            (shown, identity), table = rows, join.this.args.get("alias")
+            called = [] if table is None else [column.name for column in table.columns]
+            names = shown_as(scope.statement, join.this, called, [name for name, _ in shown])
+            columns = dict(zip(names, (operand for _, operand in shown), strict=True))
+            _add(formulas, Source(join.this.alias_or_name, columns, identity), join.this)
+            return
     right = _Right(formulas, join, natural=method == "NATURAL")
     if kind in ("SEMI", "ANTI"):
         body, _ = right.matching()

@@ -149,9 +149,7 @@ def _planned(builder: Builder, ctes: Mapping[str, exp.CTE], scope: Scope) -> dic
 
     mark = builder.mark()
     relations = _recursive(builder, ctes, scope)
-    sides = sum(len([*cte.this.find_all(exp.Select)]) for cte in ctes.values())
-    unions = sum(len([*cte.this.find_all(exp.SetOperation)]) for cte in ctes.values())
-    if builder.gathers or sides == unions + len(ctes) or is_planned(builder):
+    if builder.gathers or not any(map(_asks, ctes.values())) or is_planned(builder):
         return relations
     builder.back(mark)
     builder.gathers = True
@@ -159,6 +157,13 @@ def _planned(builder: Builder, ctes: Mapping[str, exp.CTE], scope: Scope) -> dic
         return _recursive(builder, ctes, scope)
     finally:
         builder.gathers = False
+
+
+def _asks(cte: exp.CTE) -> bool:
+    """Whether it has what may ask other tables by its rows: subqueries, or joins of one side."""
+    selects, unions = ([*cte.this.find_all(kind)] for kind in (exp.Select, exp.SetOperation))
+    joins = cte.this.find_all(exp.Join)
+    return len(selects) > len(unions) + 1 or any(join.side for join in joins)
 
 
 def _recursive(builder: Builder, ctes: Mapping[str, exp.CTE], scope: Scope) -> dict[str, Relation]:
