@@ -19,12 +19,9 @@ extension relies on.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-
-
-import operator
-from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
@@ -33,8 +30,6 @@ from llvmlite import ir
 from numba.core import cgutils, compiler, typed_passes, types, untyped_passes
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import PassManager
-
-
 from numba.core.cpu import CPUContext
 from numba.core.registry import cpu_target
 from numba.core.typing.templates import make_concrete_template
