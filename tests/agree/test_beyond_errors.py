@@ -158,3 +158,22 @@ def test_agree_an_edit_is_refused_where_its_rows_are(name: str) -> None:
             db.check_invariants()
     assert refused
     assert doubted
+
+
+def test_a_choice_that_is_computed_anew_keeps_what_was_chosen() -> None:
+    asked = Asked()
+    with connected("choice", asked) as db:
+        with db.transaction() as tx:
+            tx.insert("root", [(2,), (4,)])
+            tx.insert("edge", [(2, 1)])
+        with db.transaction() as tx:  # 0 comes before 2, and too late
+            tx.insert("root", [(0,)])
+            tx.insert("edge", [(0, 1)])
+        with db.transaction() as tx:
+            tx.delete("root", [(4,)])
+            tx.insert("edge", [(4, WRONG)])
+        assert WRONG in asked.calls
+        assert db.last_epoch.abandoned == 1
+        assert tx.delta["tree"].removed == [(4, 4)]
+        assert db.rows("tree") == [(0, 0), (2, 1), (2, 2)]
+        db.check_invariants()

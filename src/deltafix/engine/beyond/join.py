@@ -20,7 +20,7 @@ from deltafix.engine.beyond.rows import Rows
 from deltafix.facts.schema import Row
 from deltafix.plan.clause import Absent, Argument, Clause, Code, Literal
 from deltafix.plan.depend import Layer
-from deltafix.plan.ir import Candidate, Sees
+from deltafix.plan.ir import Candidate, Sees, Variant
 from deltafix.plan.order import Indexes, variant
 
 Sources: TypeAlias = Mapping[str, Table | Rows]
@@ -65,24 +65,28 @@ Finish: TypeAlias = Callable[[Frame], Next]
 """Makes the end of a chain: what happens when the body holds."""
 
 
-def compile_variant(
+def compile_variants(
     body: Sequence[Literal],
     trigger: int | None,
     sources: Sources,
     meaning: Meaning,
-    finish: Finish,
+    finishes: Sequence[Finish],
     *,
     left_out: frozenset[int] = frozenset(),
-) -> Start:
-    """The chain of a body from its literal `trigger` (None: from nothing, for bodies of tests).
+) -> list[Start]:
+    """The chains of a body from its literal `trigger` (None: from nothing, for bodies of tests).
 
-    `left_out` are positions that `finish` deals with itself.
+    There is one for each of `finishes`. `left_out` are positions that these deal with themselves.
     """
     kept = [n for n in range(len(body)) if n == trigger or n not in left_out]
     clause = Clause("", (), tuple(body[n] for n in kept), -1)
     start = None if trigger is None else kept.index(trigger)
     own = tuple(name for name, source in sources.items() if not isinstance(source, Table))
     planned = variant(Layer(own, (), recursive=True), clause, start, Indexes(), free=0)
+    return [_chain(planned, sources, meaning, finish) for finish in finishes]
+
+
+def _chain(planned: Variant, sources: Sources, meaning: Meaning, finish: Finish) -> Start:
     frame = Frame()
     chain = finish(frame)
     for node in reversed(planned.nodes):
@@ -97,7 +101,7 @@ def compile_variant(
                 chain = _absent(frame, check.literal, sources[name], side, chain)
             else:
                 chain = check_step(frame, check, meaning, chain)
-    if trigger is None:
+    if planned.trigger is None:
         return lambda _row, rank: chain(rank)
     return _start(frame, planned.binds, chain)
 

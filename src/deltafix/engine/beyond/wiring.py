@@ -16,7 +16,7 @@ from deltafix.engine.beyond.blocked import UndominatedRows
 from deltafix.engine.beyond.checks import Meaning
 from deltafix.engine.beyond.facts import Table
 from deltafix.engine.beyond.falling import FallingRows, refuted_by
-from deltafix.engine.beyond.join import Finish, Frame, Next, Start, compile_variant
+from deltafix.engine.beyond.join import Finish, Frame, Next, Start, compile_variants
 from deltafix.engine.beyond.rows import Rows
 from deltafix.facts.schema import Row
 from deltafix.plan.clause import Absent, Clause, Code, Dominance, Literal, Match, Slot
@@ -72,10 +72,9 @@ class Wiring:
     ) -> None:
         """Connect a clause over lower relations whose head is no relation."""
         for position, literal in pivots(clause.body):
-            pair = (self.rising(clause, position, effect) for effect in (makes, breaks))
-            self._connect(literal, *pair)
+            self._connect(literal, *self.rising(clause, position, makes, breaks))
         if not any(isinstance(literal, Match) for literal in clause.body):
-            self.constants.append(self.rising(clause, None, makes))
+            self.constants += self.rising(clause, None, makes)
 
     def order(self, rows: UndominatedRows, dominance: Dominance) -> None:
         """Connect a dominance clause: from a row to those above and those below it."""
@@ -84,32 +83,30 @@ class Wiring:
         for trigger, wanted, variants in ((0, more, rows.above), (1, less, rows.below)):
             finish = _emit(wanted, rows.collect)
             # The changed row may be live or not: neither atom is left without it.
-            variants.append(compile_variant(body, trigger, self.sources, self.meaning, finish))
+            variants.extend(compile_variants(body, trigger, self.sources, self.meaning, [finish]))
 
-    def _pair(self, clause: Clause, head: Rows, trigger: int | None) -> tuple[Start, Start]:
+    def _pair(self, clause: Clause, head: Rows, trigger: int | None) -> list[Start]:
         """The variants that make and break derivations (open and close instances)."""
         if isinstance(head, FallingRows):
-            opened, closed = head.opened, head.closed
-            return self.falling(clause, trigger, opened), self.falling(clause, trigger, closed)
-        return (
-            self.rising(clause, trigger, head.gain),
-            self.rising(clause, trigger, head.lose),
-        )
+            return self.falling(clause, trigger, head.opened, head.closed)
+        return self.rising(clause, trigger, head.gain, head.lose)
 
     def rising(
-        self, clause: Clause, trigger: int | None, sink: Callable[[Row, int], None]
-    ) -> Start:
-        """A variant that hands heads and body ranks to `sink`."""
-        finish = _emit(clause, sink)
-        return compile_variant(clause.body, trigger, self.sources, self.meaning, finish)
+        self, clause: Clause, trigger: int | None, *sinks: Callable[[Row, int], None]
+    ) -> list[Start]:
+        """The variants that hand heads and body ranks to each of `sinks`."""
+        finishes = [_emit(clause, sink) for sink in sinks]
+        return compile_variants(clause.body, trigger, self.sources, self.meaning, finishes)
 
     def falling(
-        self, clause: Clause, trigger: int | None, sink: Callable[[Row, int | None], None]
-    ) -> Start:
-        """A variant that hands heads of instances and their lowest refuting ranks to `sink`."""
-        finish, left_out = refuted_by(clause, trigger, self.relations, sink)
-        return compile_variant(
-            clause.body, trigger, self.sources, self.meaning, finish, left_out=left_out
+        self, clause: Clause, trigger: int | None, *sinks: Callable[[Row, int | None], None]
+    ) -> list[Start]:
+        """The variants that hand heads of instances and their lowest refuting ranks to `sinks`."""
+        ends = [refuted_by(clause, trigger, self.relations, sink) for sink in sinks]
+        finishes = [finish for finish, _ in ends]
+        left_out = ends[0][1]
+        return compile_variants(
+            clause.body, trigger, self.sources, self.meaning, finishes, left_out=left_out
         )
 
     def _connect(self, literal: Match | Absent, makes: Start, breaks: Start) -> None:
@@ -134,13 +131,13 @@ def derivations(wiring: Wiring, clause: Clause) -> list[tuple[Row, int]]:
     derived: list[tuple[Row, int]] = []
     with _unchanged(wiring):
         if isinstance(wiring.relations.get(clause.head), FallingRows):
-            start = wiring.falling(
+            (start,) = wiring.falling(
                 clause,
                 None,
                 lambda row, lowest: derived.append((row, -1 if lowest is None else lowest)),
             )
         else:
-            start = wiring.rising(clause, None, lambda row, rank: derived.append((row, rank)))
+            (start,) = wiring.rising(clause, None, lambda row, rank: derived.append((row, rank)))
         start((), 0)
     return derived
 
@@ -166,7 +163,8 @@ def premises(wiring: Wiring, clause: Clause) -> list[tuple[Row, int, tuple[tuple
         )
 
     with _unchanged(wiring):
-        compile_variant(body, None, wiring.sources, wiring.meaning, finish)((), 0)
+        (start,) = compile_variants(body, None, wiring.sources, wiring.meaning, [finish])
+        start((), 0)
     return derived
 
 
