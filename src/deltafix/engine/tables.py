@@ -22,6 +22,7 @@ from deltafix.errors import LimitError
 from deltafix.facts.values import BaseType
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Words
+from deltafix.kernel.columns import vector_cells
 from deltafix.kernel.entries import discard, drop_index, fill_index, note_keys
 from deltafix.plan.clause import Absent, Fold, Match
 from deltafix.plan.ir import Plan
@@ -214,6 +215,7 @@ class Tables:
             cells[at.N_VARS] = slots
             for cell in (at.VARS, at.ASKING_VARS):  # raw values, then codes
                 cells[cell] = arena.block(3 * slots) + 2 * slots
+            cells[at.VECTORS] = arena.block(2 * vector_cells(slots)) // 2
         if self.room[1] > held[1]:
             cells[at.N_LEVELS] = depth
             for cell in (at.STACK, at.ASKING_STACK):

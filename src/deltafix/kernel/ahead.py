@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from deltafix.kernel import layout as at
-from deltafix.kernel.checks import fits_row, gather, starts_with
+from deltafix.kernel.checks import fits_row, gather
 from deltafix.kernel.filters import finds_nothing
 from deltafix.kernel.index import bucket_start, idx_key
 from deltafix.kernel.jit import kernel, prefetch
@@ -58,12 +58,11 @@ def _probe(L, ring, n, rule, x, h):
     L[probe + 3] = h
 
 
-@kernel("v:ALPiiiiii")
-def _ask_slots(A, L, P, number, entry, n, r, row, tests):
+@kernel("v:ALPiiiii")
+def _ask_slots(A, L, P, number, entry, n, r, row):
     """Make the first probes of a row: of `n` delta rules, listed at `entry`, and of its indexes.
 
-    It is about to enter these, which looks for other rows of its keys. A row that the first `tests`
-    checks of the rules drop asks for nothing.
+    It is about to enter these, which looks for other rows of its keys.
     """
     L[at.LOOK] += 1
     ring = _ring(number)
@@ -81,7 +80,8 @@ def _ask_slots(A, L, P, number, entry, n, r, row, tests):
         count = P[node + 2]
         if count == 0 or probes + count > at.PROBES or finds_nothing(A, L, P, v, row):
             continue
-        if starts_with(A, L, P, v, offset, tests) == 0:
+        match, m = np.int64(P[v + at.V_MATCH]), np.int64(P[v + at.V_NMATCH])
+        if fits_row(A, L, P, match, m, offset) == 0:
             continue
         for j in range(count):
             c = np.int64(P[P[node + 3] + j])
@@ -210,7 +210,7 @@ def look_ahead(A, L, P, t):
                 group = np.int64(P[P[t + at.T_SAME] + k])
         row = L[queue + _SLOT] & 0xFFFFFFFF
         n = np.int64(P[group])
-        _ask_slots(A, L, P, L[at.S_HEAD] + _SLOT, group + 1, n, r, row, np.int64(0))
+        _ask_slots(A, L, P, L[at.S_HEAD] + _SLOT, group + 1, n, r, row)
     if _BUCKET < left:
         _ask_buckets(A, L, L[at.S_HEAD] + _BUCKET)
     if _FIRST < left:
@@ -247,24 +247,7 @@ def look_ahead_below(A, L, P, entry, r):
         return
     if _SLOT < left:
         n = L[at.S_ROW] + _SLOT
-        _ask_slots(A, L, P, n, entry, 1, r, L[changed + _SLOT], np.int64(0))
-    if _BUCKET < left:
-        _ask_buckets(A, L, L[at.S_ROW] + _BUCKET)
-    if _FIRST < left:
-        _ask_rows(A, L, L[at.S_ROW] + _FIRST)
-
-
-@kernel("v:ALPii")
-def look_ahead_in(A, L, P, entry, r):
-    """The same for the rows of relation `r`, of which S_ROW is due, and the rule at `entry`."""
-    if L[at.S_ASKS] == 0:
-        return
-    if L[at.S_ROW] == 0:
-        forget_probes(L)
-    left = L[L[at.RELS] + r * at.RSZ + at.R_N] - L[at.S_ROW]
-    if _SLOT < left:
-        n = L[at.S_ROW] + _SLOT
-        _ask_slots(A, L, P, n, entry, 1, r, n, L[at.S_TESTS])
+        _ask_slots(A, L, P, n, entry, 1, r, L[changed + _SLOT])
     if _BUCKET < left:
         _ask_buckets(A, L, L[at.S_ROW] + _BUCKET)
     if _FIRST < left:

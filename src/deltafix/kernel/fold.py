@@ -22,7 +22,6 @@ from __future__ import annotations
 import numpy as np
 
 from deltafix.kernel import layout as at
-from deltafix.kernel.checks import operand, pattern
 from deltafix.kernel.extremes import (
     add_extreme,
     code_of,
@@ -47,6 +46,8 @@ _ONE_MORE = 1 << 32
 """A value that is there, in the first cell of a group of optional ones."""
 _NOTED = 5  # cells of an entry of FOLDED: the row, what it showed, its three cells
 (_BEGIN, _ROWS, _SHOW) = range(3)
+_FIRST = at.LAST >> 1
+"""Scratch, which only heads that are kept have: by a group's row the first head of a block."""
 
 
 @kernel("i:Lii")
@@ -112,14 +113,12 @@ def _values(P, f, rows):
     return rows >> 32 if P[f + at.F_OPTIONAL] else rows
 
 
-@kernel("v:ALPiiiiii")
-def _add(A, L, P, f, o, h, code, value, sign):
-    """A row of the source, its group at word `o` (hash `h`), comes (`sign` 1) or goes (-1).
+@kernel("v:ALPiiiii")
+def _add(A, L, P, f, cell, code, value, sign):
+    """A row of the source comes into the group with these cells (`sign` 1), or goes (-1).
 
     Its value has this code, and counts as this pattern, or key.
     """
-    g = np.int64(P[f + at.F_GROUPS])
-    cell = _totals(L, g, _group(A, L, g, o, h))
     L[cell] += sign
     if P[f + at.F_OPTIONAL]:
         if code == NIL:
@@ -181,8 +180,9 @@ def _add_rows(A, L, P, f, n):
     Each step of the way to a group's totals is asked for before it is needed: of 200,000 groups a
     row took 200 ns, nearly all of it waiting, and takes 60 (docs/kernel.md, "Counts and sums").
     """
+    g = np.int64(P[f + at.F_GROUPS])
     if n > 2:
-        _ask_totals(L, np.int64(P[f + at.F_GROUPS]), n)
+        _ask_totals(L, g, n)
     width = np.int64(P[f + at.F_NGROUP])
     for e in range(n):
         sign = np.int64(1)
@@ -192,7 +192,8 @@ def _add_rows(A, L, P, f, n):
             offset = -offset
         code = np.int64(A[offset + at.COLS + P[f + at.F_VALUE]])
         value = _counted(L, P, f, code)
-        _add(A, L, P, f, at.EMIT + e * width, L[at.EMIT_CELLS + 2 * e], code, value, sign)
+        row = _group(A, L, g, at.EMIT + e * width, L[at.EMIT_CELLS + 2 * e])
+        _add(A, L, P, f, _totals(L, g, row), code, value, sign)
 
 
 @kernel("i:Pii")
@@ -207,26 +208,115 @@ def _groups_alike(P, fold, other):
     return np.int64(1)
 
 
-@kernel("v:ALPii")
-def pipe(A, L, P, ops, sign):
-    """The head of these operands, of the stratum at hand, goes into the folds of `PIPE`."""
+@kernel("i:LPiii")
+def _code(L, P, ops, column, o):
+    """The code in a column of the head at cell `o`, whose operands these are."""
+    kind = P[ops + 2 * column]
+    value = L[o + column]
+    return value if kind < at.O_RAW else encode(L, np.int64(kind - at.O_RAW), value)
+
+
+@kernel("v:ALPiii")
+def _gather_group(A, L, P, f, ops, o):
+    """Put the group of the head at cell `o` into KEY."""
+    for c in range(P[f + at.F_NGROUP]):
+        A[at.KEY + c] = _code(L, P, ops, np.int64(P[f + at.F_GROUP + c]), o)
+
+
+@kernel("i:ALiii")
+def _group_by(A, L, g, h, guess):
+    """The row of the group at KEY (hash `h`), as `_group`, which may be the one that is guessed."""
+    rb = L[at.RELS] + g * at.RSZ
+    if 0 <= guess < L[rb + at.R_N]:
+        offset = L[rb + at.R_ROWS] + guess * L[rb + at.R_STRIDE]
+        same = L[offset >> 1] & at.TOUCHED != 0
+        for c in range(L[rb + at.R_ARITY]):
+            same = same and A[offset + at.COLS + c] == A[at.KEY + c]
+        if same:
+            return guess
+    return _group(A, L, g, np.int64(at.KEY), h)
+
+
+@kernel("v:ALPiiii")
+def _find_groups(A, L, P, f, ops, arity, n):
+    """Find the groups of `n` heads in a fold's table; with the hash of each the first head of it.
+
+    Of two groups whose rows meet in FIRST each head may be a first one, which costs a lookup.
+    """
+    g = np.int64(P[f + at.F_GROUPS])
+    rb = L[at.RELS] + g * at.RSZ
+    for k in range(at.EMIT_BLOCK):
+        L[_FIRST + k] = 0
+    for e in range(n):
+        _gather_group(A, L, P, f, ops, (at.EMIT >> 1) + e * arity)
+        h = hash_words(A, at.KEY, np.int64(P[f + at.F_NGROUP]))
+        prefetch(L, L[rb + at.R_PK] + ((h * L[rb + at.R_PKCAP]) >> at.HASH_BITS))
+        L[at.EMIT_CELLS + 2 * e] = h
+    if n > 2:
+        _ask_totals(L, g, n)
+    row = np.int64(-1)
+    for e in range(n):
+        _gather_group(A, L, P, f, ops, (at.EMIT >> 1) + e * arity)
+        row = _group_by(A, L, g, L[at.EMIT_CELLS + 2 * e], row)
+        L[at.EMIT_CELLS + 2 * e + 1] = row
+        cell = _FIRST + row % at.EMIT_BLOCK
+        if L[cell] >> 32 != row + 1:
+            L[cell] = (row + 1) << 32 | e
+        L[at.EMIT_CELLS + 2 * e] |= (L[cell] & _LOW) << 32
+
+
+@kernel("v:ALPiiii")
+def _find_again(A, L, P, f, ops, arity, n):
+    """The same in the table of another fold with these groups, which made its rows in one order."""
+    g = np.int64(P[f + at.F_GROUPS])
+    if n > 2:
+        for e in range(n):
+            row = min(L[at.EMIT_CELLS + 2 * e + 1], L[L[at.RELS] + g * at.RSZ + at.R_CAP] - 1)
+            prefetch(L, _totals(L, g, row))
+    for e in range(n):
+        first = L[at.EMIT_CELLS + 2 * e] >> 32
+        if first == e:
+            _gather_group(A, L, P, f, ops, (at.EMIT >> 1) + e * arity)
+            guess = L[at.EMIT_CELLS + 2 * e + 1]
+            row = _group_by(A, L, g, L[at.EMIT_CELLS + 2 * e] & _LOW, guess)
+            L[at.EMIT_CELLS + 2 * e + 1] = row
+        else:
+            L[at.EMIT_CELLS + 2 * e + 1] = L[at.EMIT_CELLS + 2 * first + 1]
+
+
+@kernel("v:ALPiii")
+def pipe(A, L, P, ops, arity, sign):
+    """The emitted heads of these operands, of the stratum at hand, go into the folds of `PIPE`.
+
+    Of each column a head has a cell, with its pattern if it is computed with, else its code. Folds
+    of the same groups look them up once: the second finds most where the first has them.
+    """
+    n = L[at.EMITTED]
     before = np.int64(-1)
-    h = np.int64(0)
     for k in range(P[L[at.PIPE]]):
         f = np.int64(P[L[at.PIPE] + 1 + k])
-        if before < 0 or not _groups_alike(P, before, f):
-            for c in range(P[f + at.F_NGROUP]):
-                A[at.KEY + c] = operand(A, L, P, ops + 2 * P[f + at.F_GROUP + c])
-            h = hash_words(A, at.KEY, np.int64(P[f + at.F_NGROUP]))
+        g = np.int64(P[f + at.F_GROUPS])
+        if before >= 0 and _groups_alike(P, before, f):
+            _find_again(A, L, P, f, ops, arity, n)
+        else:
+            _find_groups(A, L, P, f, ops, arity, n)
         before = f
-        code = np.int64(0)
-        value = np.int64(0)
-        if P[f + at.F_OPTIONAL]:
-            code = operand(A, L, P, ops + 2 * P[f + at.F_VALUE])
-            value = _counted(L, P, f, code)
-        elif P[f + at.F_OP] != at.FOLD_COUNT:
-            value = pattern(A, L, P, ops + 2 * P[f + at.F_VALUE])
-        _add(A, L, P, f, np.int64(at.KEY), h, code, value, sign)
+        column = np.int64(P[f + at.F_VALUE])
+        optional = P[f + at.F_OPTIONAL]
+        counts = P[f + at.F_OP] == at.FOLD_COUNT
+        for e in range(n):
+            o = (at.EMIT >> 1) + e * arity
+            code = np.int64(0)
+            value = np.int64(0)
+            if optional:
+                code = _code(L, P, ops, column, o)
+                value = _counted(L, P, f, code)
+            elif not counts:
+                value = L[o + column]
+                if P[ops + 2 * column] < at.O_RAW:
+                    value = decode(L, value)
+            _add(A, L, P, f, _totals(L, g, L[at.EMIT_CELLS + 2 * e + 1]), code, value, sign)
+    L[at.EMITTED] = 0
 
 
 @kernel("v:ALii")

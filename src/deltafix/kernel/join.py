@@ -208,12 +208,32 @@ def _next(A, L, P, level, m, mode):
     return np.int64(-2)
 
 
-@kernel("v:ALPiii")
-def _emit(A, L, P, v, m, mode):
-    """A binding is complete: put its head into the block, or note its rank for a query.
+@kernel("i:ALPi")
+def _of_head(A, L, P, p):
+    """A head's column as folds take it: the pattern of what is computed with, else the code."""
+    if P[p] >= at.O_RAW:
+        return L[(L[at.VARS] >> 1) - 1 - P[p + 1]]
+    return operand(A, L, P, p)
 
-    Where the stratum's rows are not kept, it goes into their folds at once.
-    """
+
+@kernel("v:ALPii")
+def flush_heads(A, L, P, v, mode):
+    """Have the emitted heads of variant `v` counted, or taken by the folds of what is not kept."""
+    if L[at.EMITTED] == 0 or L[at.ASKING]:
+        return
+    rule = np.int64(P[v + at.V_RULE])
+    if L[at.PIPE]:
+        rb = L[at.RELS] + P[v + at.V_HEAD] * at.RSZ
+        sign = np.int64(-1 if mode == at.MODE_DESTROY else 1)
+        note_derivations(L, rb, rule, sign * L[at.EMITTED])
+        pipe(A, L, P, np.int64(P[v + at.V_HEADOPS]), L[rb + at.R_ARITY], sign)
+        return
+    flush(A, L, np.int64(P[v + at.V_HEAD]), rule, mode)
+
+
+@kernel("v:ALPiii")
+def emit(A, L, P, v, m, mode):
+    """A binding is complete: put its head into the block, or note its rank for a query."""
     if L[at.ASKING]:
         return
     if mode == at.MODE_QUERY:
@@ -227,13 +247,16 @@ def _emit(A, L, P, v, m, mode):
     head = np.int64(P[v + at.V_HEAD])
     rb = L[at.RELS] + head * at.RSZ
     ops = np.int64(P[v + at.V_HEADOPS])
-    if L[at.PIPE]:
-        sign = np.int64(-1 if mode == at.MODE_DESTROY else 1)
-        note_derivations(L, rb, np.int64(P[v + at.V_RULE]), sign)
-        pipe(A, L, P, ops, sign)
-        return
     arity = L[rb + at.R_ARITY]
     e = L[at.EMITTED]
+    if L[at.PIPE]:
+        o = (at.EMIT >> 1) + e * arity
+        for k in range(arity):
+            L[o + k] = _of_head(A, L, P, ops + 2 * k)
+        L[at.EMITTED] = e + 1
+        if e + 1 == at.EMIT_BLOCK or (e + 2) * arity > at.EMIT_WORDS >> 1:
+            flush_heads(A, L, P, v, mode)
+        return
     o = at.EMIT + e * arity
     for k in range(arity):
         A[o + k] = operand(A, L, P, ops + 2 * k)
@@ -253,7 +276,7 @@ def _emit(A, L, P, v, m, mode):
     L[at.EMIT_CELLS + 2 * e + 1] = m
     L[at.EMITTED] = e + 1
     if e + 1 == at.EMIT_BLOCK:
-        flush(A, L, head, np.int64(P[v + at.V_RULE]), mode)
+        flush_heads(A, L, P, v, mode)
 
 
 @kernel("i:ALPii")
@@ -284,7 +307,7 @@ def _lay_out(A, L, P, v, c):
 def _pour(A, L, P, v, level, m):
     """All heads of the open join level `level`, whose literal is the last, wait to be counted.
 
-    What `_next`, no checks and `_emit` do for one row after another, in one loop: a large
+    What `_next`, no checks and `emit` do for one row after another, in one loop: a large
     evaluation spends most of its time here (docs/kernel.md, "The last literal"). 1: a lane must
     stop at P_POS, since a partition of its batches is full.
     """
@@ -373,14 +396,18 @@ def run_variant(A, L, P, v, row, mode):
     Cost: O(rows of the literals chosen); asserted through C_PROBED and C_DERIVATIONS.
     """
     m = np.int64(-1)
-    if L[at.CHOSEN] == 0 and L[at.PAUSED] == 0:
+    if L[at.CHOSEN] == 0 and L[at.PAUSED] == 0 and L[at.BEGUN] == 0:
         L[at.C_TRIED] += 1
     r = np.int64(P[v + at.V_TRIGGER])
     L[at.TRIGGER_REL] = r
     L[at.TRIGGER_ROW] = row
     level = np.int64(-1)
     node = np.int64(P[v + at.V_NODE])
-    if L[at.PAUSED]:
+    passed = L[at.BEGUN] != 0
+    if L[at.BEGUN]:
+        node = L[at.BEGUN] - 1
+        L[at.BEGUN] = 0
+    elif L[at.PAUSED]:
         L[at.PAUSED] = 0
         m = L[at.P_RANK]
         level = L[at.P_LEVEL]
@@ -398,11 +425,12 @@ def run_variant(A, L, P, v, row, mode):
     while True:
         fits = np.int64(1)
         opened = np.int64(L[at.P_POS] > 0)
-        if not opened:
+        if not opened and not passed:
             for k in range(P[node]):
                 fits = run_check(A, L, P, np.int64(P[P[node + 1] + k]))
                 if fits != 1:
                     break
+        passed = False
         if fits < 0:
             _pause(L, node, level, m)
             return
@@ -420,7 +448,7 @@ def run_variant(A, L, P, v, row, mode):
                     _pause(L, node, level, m)
                     return
             if P[node + 2] == 0:
-                _emit(A, L, P, v, m, mode)
+                emit(A, L, P, v, m, mode)
             elif opened:
                 child = P[L[L[at.STACK] + (level + 1) * at.LEVEL] + at.K_CHILD]
                 last = P[child] == 0 and P[child + 2] == 0
@@ -458,5 +486,5 @@ def run_variant(A, L, P, v, row, mode):
             L[at.ASKED] = -1
             _pause(L, node, level, m)
             return
-    if mode != at.MODE_QUERY and L[at.EMITTED] > 0 and not L[at.ASKING]:
-        flush(A, L, np.int64(P[v + at.V_HEAD]), np.int64(P[v + at.V_RULE]), mode)
+    if mode != at.MODE_QUERY:
+        flush_heads(A, L, P, v, mode)

@@ -166,13 +166,20 @@ ITEM = 228
 CHOSEN = 229  # the slot that the task's row begins with, counted from 1, and its literal; 0: none
 CHOSEN_LITERAL = 230
 S_ASKS = 233  # 1: the rule at hand looks into an index that is worth asking early
-S_TESTS = 234  # comparisons that its rows are dropped by before they are a task
-S_DROPPED = 235  # rows that were
 S_FIRST = 236  # of a lane's part: where the round begins, and what lies between two blocks
 S_SKIP = 237
 PARTS_FROM = 238  # rows of a relation from which its late indexes are filled part by part
 SCANS = 239  # times that the epoch looked through all rows, and filled a part, instead
 ASKING_KEPT = 240  # where the phase stood when it began to collect calls (`ask`), cell by cell
+# rows of a rule evaluated from a table, a block side by side (`columns`)
+VECTORS = 270  # cell of the vectors of BLOCK cells, one for each variable, and of what else it has
+PASSED = 271  # rows of the block that go on as tasks, and the next of them
+PASSED_NEXT = 272
+PASSED_NODE = 273  # from this node
+N_BOUND = 274  # variables that the block has bound
+SINGLY = 275  # rows of the trigger before this one are tasks: a value was not known yet
+BEGUN = 276  # the node that the task's row begins at, counted from 1, its checks passed; 0: all
+LITERALS = 277  # by how many literals a block has joined, the next one, counted from 1; 0: open
 HEADER_CELLS = 512
 
 # scratch words right behind the header
@@ -191,6 +198,7 @@ PROBES = 31  # of one row at most
 PROBE_CELLS = 128
 BLOCK = 64
 BLOCK_LITERALS = 8
+MOST_LITERALS = 64  # cells of LITERALS
 BLOCK_ITEM = 3 + 2 * BLOCK_LITERALS
 BLOCK_ROWS = RINGS  # a lane has no probes of rows to come
 BLOCK_ITEMS = BLOCK_ROWS + BLOCK

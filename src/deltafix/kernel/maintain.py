@@ -104,6 +104,7 @@ def set_states(L):
     L[at.S_AFTER] = after
     L[at.S_ITEM] = 0
     L[at.S_ROW] = 0
+    L[at.SINGLY] = 0
 
 
 @kernel("i:L")
@@ -230,7 +231,8 @@ def _next_task(A, L, P, t):
         wipe(A, L, P, t)
     elif phase == at.PHASE_FULL:
         _batch(L, P, t)
-        if L[at.S_ROW] > 0 and is_shared(L, P, t, rows_left(L, P, t)):
+        passed = L[at.PASSED_NEXT] == L[at.PASSED]
+        if L[at.S_ROW] > 0 and passed and is_shared(L, P, t, rows_left(L, P, t)):
             return np.int64(2)
         return next_full(A, L, P, t)
     elif phase == at.PHASE_LOOK:
@@ -240,8 +242,11 @@ def _next_task(A, L, P, t):
 
 @kernel("i:ALPi")
 def _next_asking(A, L, P, t):
-    """Find the next row of the phase, whose calls of functors are collected. 0: there is none."""
-    if L[at.ERROR] != 0:
+    """Find the next row of the phase, whose calls of functors are collected. 0: it is enough.
+
+    Of a table of which few rows pass, rows that are dropped count as looked at, too.
+    """
+    if L[at.ERROR] != 0 or L[at.C_PROBED] + L[at.C_DERIVATIONS] > L[at.QUOTA]:
         return np.int64(0)
     phase = L[at.S_PHASE] % 16
     if (
@@ -374,6 +379,9 @@ def maintain(A, L, P):
         L[at.T_LEFT] = 0
         L[at.T_THEN] = at.THEN_NEXT
         L[at.ASKS + 1] = 0
+        L[at.PASSED] = 0
+        L[at.PASSED_NEXT] = 0
+        L[at.BEGUN] = 0
     while True:
         while L[at.T_LEFT] > 0:
             if L[at.LANE] and L[at.QUOTA] < 0:  # a partition is full: not a head more
@@ -384,6 +392,7 @@ def maintain(A, L, P):
             if L[at.T_MODE] == at.MODE_QUERY and L[at.UNFOUND] == 0:
                 continue  # all derivations are found, or it has given up
             if not L[at.LANE] and finds_nothing(A, L, P, v, L[at.T_ROW]):
+                L[at.BEGUN] = 0
                 continue
             run_variant(A, L, P, v, L[at.T_ROW], L[at.T_MODE])
             if L[at.PAUSED]:  # the same variant again, when the caller comes back

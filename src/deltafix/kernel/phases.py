@@ -2,7 +2,7 @@
 
 A phase (see `maintain`) is a search for tasks: changes below, rows given or no longer given,
 created facts, rules from scratch. Invariant: where a search stands is in header cells (S_ITEM,
-S_ROW, S_HEAD), so it goes on after any pause. Nothing here runs a variant.
+S_ROW, S_HEAD), so it goes on after any pause. Nothing here runs a variant but for blocks of rows.
 """
 
 from __future__ import annotations
@@ -10,19 +10,17 @@ from __future__ import annotations
 import numpy as np
 
 from deltafix.kernel import layout as at
-from deltafix.kernel.ahead import look_ahead, look_ahead_below, look_ahead_in, see_what_to_ask
+from deltafix.kernel.ahead import look_ahead, look_ahead_below, see_what_to_ask
 from deltafix.kernel.best import admit, take
-from deltafix.kernel.checks import starts_with
+from deltafix.kernel.columns import bind_head, evaluate_block, next_passed
 from deltafix.kernel.emit import touch
 from deltafix.kernel.fold import empty_piped
 from deltafix.kernel.heap import heap_push
 from deltafix.kernel.jit import kernel
+from deltafix.kernel.join import emit, flush_heads
 from deltafix.kernel.memory import push
 from deltafix.kernel.start import choose_start
 from deltafix.kernel.task import set_task
-
-_MANY = 1 << 12
-"""Rows dropped between two looks at whether to stop, and whether any are worth asking early for."""
 
 
 @kernel("i:LPi")
@@ -34,30 +32,6 @@ def _idle_variant(L, P, v):
         if L[L[at.RELS] + P[P[v + at.V_BEFORE] + k] * at.RSZ + at.R_WAS] == 0:
             return np.int64(1)
     return np.int64(0)
-
-
-@kernel("v:LPi")
-def _see_rule(L, P, entry):
-    """Note what the rule at `entry` asks early, and how many comparisons its checks begin with."""
-    see_what_to_ask(L, P, entry)
-    node = np.int64(P[P[entry] + at.V_NODE])
-    n = np.int64(0)
-    while n < P[node] and P[P[P[node + 1] + n]] == at.CHECK_COMPARE:
-        n += 1
-    L[at.S_TESTS] = n
-    L[at.S_DROPPED] = 0
-
-
-@kernel("i:ALPiiii")
-def _drops(A, L, P, v, r, row, n):
-    """Whether a row of `r` is none that variant `v` starts with, by its first `n` checks.
-
-    A table of which a rule wants few rows is read four times as fast as when each is a task
-    (docs/kernel.md, "Looking ahead").
-    """
-    rb = L[at.RELS] + r * at.RSZ
-    offset = L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]
-    return np.int64(starts_with(A, L, P, v, offset, n) == 0)
 
 
 @kernel("v:Liii")
@@ -220,11 +194,23 @@ def wipe(A, L, P, t):
                     _queue(A, L, r, row, 0)
 
 
+@kernel("v:ALPii")
+def _evaluate(A, L, P, v, r):
+    """Evaluate variant `v` for a block of rows of `r`, and have the heads counted."""
+    first = L[at.S_ROW]
+    heads = evaluate_block(A, L, P, v, r)
+    L[at.QUOTA] -= max(L[at.S_ROW] - first, at.BLOCK)
+    for j in range(heads):
+        bind_head(A, L, P, v, np.int64(j))
+        emit(A, L, P, v, np.int64(-1), np.int64(at.MODE_CREATE))
+    flush_heads(A, L, P, v, np.int64(at.MODE_CREATE))
+
+
 @kernel("i:ALPi")
 def next_full(A, L, P, t):
     """Take the next row of a rule evaluated from scratch as a task. 0: all rules are done.
 
-    1 without a task: many rows were dropped, and the run is to look whether it must stop.
+    1 without a task: a block of rows was evaluated, and the run is to look whether it must stop.
     """
     first = np.int64(P[t + at.T_NCONST])
     if L[at.S_ITEM] < first:
@@ -232,31 +218,29 @@ def next_full(A, L, P, t):
         L[at.S_ITEM] += 1
         return np.int64(1)
     while L[at.S_ITEM] - first < P[t + at.T_NFULL]:
-        group = np.int64(P[P[t + at.T_FULL] + L[at.S_ITEM] - first])
         if L[at.S_ROW] == 0:
-            L[at.S_START] = choose_start(A, L, P, group)
-            _see_rule(L, P, L[at.S_START])
-        best = L[at.S_START]
-        r = np.int64(P[P[best] + at.V_TRIGGER])
+            L[at.S_START] = choose_start(
+                A, L, P, np.int64(P[P[t + at.T_FULL] + L[at.S_ITEM] - first])
+            )
+            for k in range(at.MOST_LITERALS):
+                L[at.LITERALS + k] = 0
+        if L[at.PASSED] > L[at.PASSED_NEXT]:
+            _set_variant(L, L[at.S_START], next_passed(A, L), at.MODE_CREATE)
+            return np.int64(1)
+        v = np.int64(P[L[at.S_START]])
+        r = np.int64(P[v + at.V_TRIGGER])
         rb = L[at.RELS] + r * at.RSZ
         while L[at.S_ROW] < L[rb + at.R_N]:
             row = L[at.S_ROW]
-            if L[at.BATCH]:
-                look_ahead_in(A, L, P, best, r)
+            if not L[at.ASKING] and row >= L[at.SINGLY]:
+                _evaluate(A, L, P, v, r)
+                return np.int64(1)
             L[at.S_ROW] += 1
-            if not L[(L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]) >> 1] & at.NOW:
-                continue
-            if L[at.S_TESTS] and _drops(A, L, P, np.int64(P[best]), r, row, L[at.S_TESTS]):
-                L[at.C_TRIED] += 1
-                L[at.S_DROPPED] += 1
-                if L[at.S_DROPPED] % _MANY == 0:
-                    if L[at.S_DROPPED] * 8 > L[at.S_ROW] * 7:
-                        L[at.S_ASKS] = 0
-                    L[at.QUOTA] -= _MANY
-                    return np.int64(1)
-                continue
-            _set_variant(L, best, row, at.MODE_CREATE)
-            return np.int64(1)
+            L[at.QUOTA] -= 1
+            if L[(L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]) >> 1] & at.NOW:
+                _set_variant(L, L[at.S_START], row, at.MODE_CREATE)
+                return np.int64(1)
         L[at.S_ROW] = 0
+        L[at.SINGLY] = 0
         L[at.S_ITEM] += 1
     return np.int64(0)

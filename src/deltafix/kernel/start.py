@@ -2,8 +2,9 @@
 
 A rule that starts from its smallest relation may look at all rows of the largest one, each where it
 happens to lie; started from that, it reads them in order and drops most at once. So a few rows of
-each literal are tried as far as the next one. Invariant: nothing but scratch is written, and any
-literal gives the same rows. Not here: the order of the others, which each binding chooses (`join`).
+each literal are followed through the body, as far as what they are looked up by is filled.
+Invariant: nothing but scratch is written, and any literal gives the same rows. Not here: the order
+of the others, which each binding chooses (`join`).
 """
 
 from __future__ import annotations
@@ -11,19 +12,21 @@ from __future__ import annotations
 import numpy as np
 
 from deltafix.kernel import layout as at
-from deltafix.kernel.checks import gather, starts_with
-from deltafix.kernel.index import idx_glance
+from deltafix.kernel.checks import fits_row, gather, run_check, starts_with
+from deltafix.kernel.index import bucket_start, idx_glance
 from deltafix.kernel.jit import kernel
+from deltafix.kernel.keys import key_find
 
 _MANY = 4096
 """Rows from which on a wrong start costs more than trying rows does."""
 _TRIED = 32
 _ELSEWHERE = 3
 """What a row found by an index costs, where one read in order costs 1: cache misses."""
-
-
 _CHECKS = 8
-"""Tests of a row that cost as much as reading it does; so does entering it into a late index."""
+"""Tests of a row that cost as much as reading it does."""
+_ENTERED = 6
+"""What a row that is entered into a late index costs (lineitem's by its part: 80 ns)."""
+_MOST = 1 << 40
 
 
 @kernel("i:Lii")
@@ -33,56 +36,104 @@ def _each(L, r, of):
     return max(L[L[at.RELS] + r * at.RSZ + at.R_NOW] // max(held, 1), 1)
 
 
+@kernel("i:LPi")
+def _is_late(L, P, c):
+    """Whether literal `c` is looked up by an index that is to be filled first."""
+    late = L[L[at.IDXS] + P[c + at.K_INDEX] * at.XSZ + at.X_LATE]
+    return np.int64(P[c + at.K_METHOD] == at.BY_INDEX and late != 0)
+
+
 @kernel("i:ALPii")
-def _reached(A, L, P, node, trigger):
-    """How many rows the literal after a complete node 0 has for the variables as they are bound.
+def _rows_of(A, L, P, c, of):
+    """How many rows literal `c` has for the variables as they are bound.
 
-    Of an index that is late it is a guess.
+    Of an index that is late it is a guess, by the relation `of` that has bound them.
     """
-    best = np.int64(-1)
-    for k in range(P[node + 2]):
-        c = np.int64(P[P[node + 3] + k])
-        count = L[L[at.RELS] + P[c + at.K_REL] * at.RSZ + at.R_NOW]
-        if P[c + at.K_METHOD] == at.BY_KEY:
-            count = np.int64(1)
-        elif P[c + at.K_METHOD] == at.BY_INDEX:
-            x = np.int64(P[c + at.K_INDEX])
-            if L[L[at.IDXS] + x * at.XSZ + at.X_LATE]:
-                count = _each(L, np.int64(P[c + at.K_REL]), trigger)
-            else:
-                slot = idx_glance(L, x, gather(A, L, P, P[c + at.K_KEYS], P[c + at.K_NKEYS]))
-                count = np.int64(0) if slot < 0 else L[slot + 1] & 0xFFFFFFFF
-        if best < 0 or count < best:
-            best = count
-    return max(best, 0)
+    r = np.int64(P[c + at.K_REL])
+    if P[c + at.K_METHOD] == at.BY_SCAN:
+        return L[L[at.RELS] + r * at.RSZ + at.R_NOW]
+    if _is_late(L, P, c):
+        return _each(L, r, of)
+    h = gather(A, L, P, np.int64(P[c + at.K_KEYS]), np.int64(P[c + at.K_NKEYS]))
+    if P[c + at.K_METHOD] == at.BY_KEY:
+        return np.int64(key_find(A, L, A, r, at.KEY, h) >= 0)
+    slot = idx_glance(L, np.int64(P[c + at.K_INDEX]), h)
+    return np.int64(0) if slot < 0 else L[slot + 1] & 0xFFFFFFFF
 
 
-@kernel("i:LPii")
-def _to_fill(L, P, node, trigger):
-    """Rows of the late index that the literal after node 0 fills; none where one has its key."""
-    least = np.int64(-1)
+@kernel("i:ALPi")
+def _first_row(A, L, P, c):
+    """One of the rows that literal `c` has."""
+    if P[c + at.K_METHOD] == at.BY_SCAN:
+        return np.int64(0)
+    h = gather(A, L, P, np.int64(P[c + at.K_KEYS]), np.int64(P[c + at.K_NKEYS]))
+    if P[c + at.K_METHOD] == at.BY_KEY:
+        return key_find(A, L, A, np.int64(P[c + at.K_REL]), at.KEY, h)
+    slot = idx_glance(L, np.int64(P[c + at.K_INDEX]), h)
+    row = (L[slot] & 0xFFFFFFFF) - 1
+    return np.int64(A[bucket_start(L, row)]) if (L[slot + 1] >> 32) != 0 else row
+
+
+@kernel("i:ALPii")
+def _fits(A, L, P, c, row):
+    """Whether a row of literal `c` fits, and the checks behind it hold; unknown values may."""
+    rb = L[at.RELS] + P[c + at.K_REL] * at.RSZ
+    offset = L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]
+    fits = fits_row(A, L, P, np.int64(P[c + at.K_MATCH]), np.int64(P[c + at.K_NMATCH]), offset)
+    node = np.int64(P[c + at.K_CHILD])
+    k = np.int64(0)
+    while fits == 1 and k < P[node]:
+        fits = run_check(A, L, P, np.int64(P[P[node + 1] + k]))
+        k += 1
+    return np.int64(fits != 0)
+
+
+@kernel("i:ALPiii")
+def _joined(A, L, P, node, of, late):
+    """Rows that are looked at for one binding of a complete node, joined as far as can be told.
+
+    Of rows that a literal has the first stands for all. Behind an index that is late nothing is
+    known. `late` 1: rows of late indexes on the way instead, each as often as it would be filled.
+    """
     rows = np.int64(0)
-    for k in range(P[node + 2]):
-        c = np.int64(P[P[node + 3] + k])
-        if P[c + at.K_METHOD] == at.BY_KEY:
-            return np.int64(0)
-        r = np.int64(P[c + at.K_REL])
-        index = L[at.IDXS] + P[c + at.K_INDEX] * at.XSZ
-        late = P[c + at.K_METHOD] == at.BY_INDEX and L[index + at.X_LATE]
-        if late and (least < 0 or _each(L, r, trigger) < least):
-            least = _each(L, r, trigger)
-            rows = L[L[at.RELS] + r * at.RSZ + at.R_NOW]
+    times = np.int64(1)
+    known = np.int64(1)
+    while P[node + 2] > 0 and times < _MOST:
+        best = np.int64(-1)
+        fewest = np.int64(0)
+        for k in range(P[node + 2]):
+            c = np.int64(P[P[node + 3] + k])
+            count = _rows_of(A, L, P, c, of) if known else 1 + 1024 * _is_late(L, P, c)
+            if best < 0 or count < fewest:
+                best = c
+                fewest = count
+        times *= fewest
+        of = np.int64(P[best + at.K_REL])
+        if _is_late(L, P, best):
+            known = np.int64(0)
+            if late:
+                rows += L[L[at.RELS] + of * at.RSZ + at.R_NOW]
+        if not late:
+            rows += times
+        if known:
+            if fewest == 0 or _fits(A, L, P, best, _first_row(A, L, P, best)) == 0:
+                break
+        elif not late:
+            break
+        node = np.int64(P[best + at.K_CHILD])
     return rows
 
 
 @kernel("i:ALPi")
 def _work(A, L, P, v):
     """What evaluating variant `v` for all rows of its trigger would cost, by some of them."""
-    rb = L[at.RELS] + P[v + at.V_TRIGGER] * at.RSZ
+    r = np.int64(P[v + at.V_TRIGGER])
+    rb = L[at.RELS] + r * at.RSZ
     node = np.int64(P[v + at.V_NODE])
     rows = L[rb + at.R_N]
     tried = np.int64(0)
-    reached = np.int64(0)
+    looked_at = np.int64(0)
+    filled = np.int64(0)
     for k in range(_TRIED):
         offset = L[rb + at.R_ROWS] + rows * k // _TRIED * L[rb + at.R_STRIDE]
         if not L[offset >> 1] & at.NOW:
@@ -90,10 +141,11 @@ def _work(A, L, P, v):
         tried += 1
         # A value that is not known yet may fit.
         if starts_with(A, L, P, v, offset, np.int64(P[node])) != 0:
-            reached += _reached(A, L, P, node, np.int64(P[v + at.V_TRIGGER]))
-    filled = _to_fill(L, P, node, np.int64(P[v + at.V_TRIGGER])) if reached else np.int64(0)
-    joining = L[rb + at.R_NOW] * reached * _ELSEWHERE // max(tried, 1)
-    return rows + rows * P[node] // _CHECKS + joining + filled
+            looked_at += _joined(A, L, P, node, r, np.int64(0))
+            starts_with(A, L, P, v, offset, np.int64(P[node]))
+            filled = max(filled, _joined(A, L, P, node, r, np.int64(1)))
+    joining = L[rb + at.R_NOW] * looked_at * _ELSEWHERE // max(tried, 1)
+    return rows + rows * P[node] // _CHECKS + joining + filled * _ENTERED
 
 
 @kernel("i:ALPi")

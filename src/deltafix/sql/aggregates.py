@@ -692,11 +692,17 @@ def fold(
 
 
 def fold_over(
-    formulas: Formulas, inner: Formulas, identity: Sequence[Operand], node: exp.Expr
+    formulas: Formulas,
+    inner: Formulas,
+    identity: Sequence[Operand],
+    node: exp.Expr,
+    *,
+    empty: bool,
 ) -> Operand:
     """An aggregate over the rows of `inner` inside the rule (a correlated scalar subquery).
 
     Its body may hold for a row in many ways, by an EXISTS say; `identity` tells its rows apart.
+    With `empty`, it has a value where there are no rows.
     """
     aggregate = read_aggregate(inner, node)
     if aggregate.by_value and aggregate.op not in ("min", "max"):
@@ -713,7 +719,7 @@ def fold_over(
         aggregate,
         [operand.column("") for operand in operands],
         rows,
-        empty=True,
+        empty=empty,
         over=tuple(
             dict.fromkeys(operand.term for operand in identity if isinstance(operand.term, Var))
         ),

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["computed"]
 
 _END: Final = 1 << 63
+_LARGE: Final = 1 << 53
 _LONG: Final = 150
 """Nodes from which on an expression is one function: its terms would nest as deep as it is long."""
 _OPERATORS: Final[dict[type, str]] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*"}
@@ -301,6 +302,8 @@ def _beyond(number: _Whole, limit: int) -> tuple[Term, ...]:
     """A term that is zero only where a magnitude is below a limit."""
     if number.most < limit or limit >= _END:
         return ()
+    if limit > _LARGE:  # dividing by a power of two is cheap, and few values lie in between
+        limit = 1 << limit.bit_length() - 1
     return (Call("/", (number.term, _number(limit))),)
 
 
@@ -314,10 +317,9 @@ def _product(left: _Whole, right: _Whole) -> _Whole:
     most = left.most * right.most
     doubts = (*left.doubts, *right.doubts)
     if most >= _END:
-        small = min(left.most, right.most, 3_037_000_499)  # the root of 2^63
-        large = (_END - 1) // max(small, 2)  # beside a 1, too: the least number has no negative
-        first, second = (small, large) if left.most <= right.most else (large, small)
-        doubts += (*_beyond(left, first + 1), *_beyond(right, second + 1))
+        small = min(left.most, right.most, (1 << 31) - 1).bit_length()
+        first, second = (small, 63 - small) if left.most <= right.most else (63 - small, small)
+        doubts += (*_beyond(left, 1 << first), *_beyond(right, 1 << second))
     term, present = Call("*", (left.term, right.term)), (*left.present, *right.present)
     return _Whole(term, left.scale + right.scale, min(most, _END - 1), doubts, present)
 

@@ -103,6 +103,26 @@ def never_fails(node: exp.Expr) -> bool:
     return True
 
 
+_STRICT: Final = (exp.Add, exp.Sub, exp.Mul, exp.Neg, exp.Paren)
+
+
+def needed(roots: Sequence[exp.Expr], kinds: tuple[type[exp.Expr], ...]) -> list[exp.Expr]:
+    """The parts of some kinds without which expressions are NULL, if nothing else in them can fail.
+
+    Those that only `+ - *` stand above: `0.5 * SUM(x)` is NULL where the sum is.
+    """
+    parts, rest = list[exp.Expr](), [*roots]
+    while rest:
+        part = rest.pop()
+        if isinstance(part, kinds):
+            parts.append(part)
+        elif isinstance(part, _STRICT):
+            rest += [below for below in (part.this, part.args.get("expression")) if below]
+        elif not never_fails(part):
+            return []
+    return parts
+
+
 def implied(node: exp.Or, scope: Scope) -> list[exp.Expr]:
     """What an OR over several tables requires of single columns, whichever side is true.
 

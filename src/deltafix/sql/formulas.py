@@ -19,7 +19,7 @@ from deltafix.rules.terms import Const, Term
 from deltafix.sql import tuples
 from deltafix.sql.aggregates import AGGREGATE
 from deltafix.sql.builder import FALSE, NIL, TRUE, Builder, Operand, equal, some
-from deltafix.sql.connectives import factored, implied, never_fails, tests_first
+from deltafix.sql.connectives import factored, implied, needed, never_fails, tests_first
 from deltafix.sql.functions import COMPARE, COMPARISONS
 from deltafix.sql.literals import Scalar, constant, is_of_no_column, typed
 from deltafix.sql.scalar import Scalars
@@ -56,6 +56,8 @@ class Formulas:
         self.body = body
         self.rows = body
         """The rows that conditions and operands are about: the body, or that of a part's whole."""
+        self.needed: frozenset[int] = frozenset()
+        """Subqueries, by identity, without a value of which what is asked for has none either."""
         self.folds: dict[tuple[str, str, int], Operand] = {}
         """Aggregates that are in the body, by what they are and where their argument stands."""
         self._kinds = Scalars(scope.statement, self._kind_of_leaf)
@@ -67,6 +69,8 @@ class Formulas:
         from deltafix.sql import arithmetic, subqueries  # noqa: PLC0415  they need each other
 
         operand = self.leaf(node)
+        if operand is None and isinstance(node, exp.Subquery):
+            operand = subqueries.operand(self, node)
         if operand is None and not subqueries.within(node):
             operand = arithmetic.computed(self, node, tested=tested)
         if operand is not None:
@@ -230,10 +234,18 @@ class Formulas:
         inner.rows, inner._kinds = self.rows, self._kinds
         return inner
 
+    def asking(self, node: exp.Expr, truth: bool | None) -> Formulas:
+        """As `within`, for a condition: a comparison is neither true nor false of a NULL."""
+        here = self.within()
+        if truth is not None and type(node) in COMPARISONS:
+            parts = needed((node.this, node.expression), (exp.Subquery,))
+            here.needed = frozenset(map(id, parts))
+        return here
+
     def comparison(self, node: exp.Expr, truth: bool | None) -> Formula:
         """A comparison: the engine's own, where both sides are there already."""
         op = COMPARISONS[type(node)]
-        here = self.within()
+        here = self.asking(node, truth)
         joins = op == "=" and truth is True
         sides = here.pair(node, joins=joins)
         if sides is None:
@@ -338,7 +350,7 @@ class Formulas:
         """
         from deltafix.sql.conditions import flags  # noqa: PLC0415  the two need each other
 
-        here = self.within()
+        here = self.asking(node, truth)
         scalar, args = here.scalar(node)
         if scalar.type not in (BOOLEAN, NULL):
             message = f"a condition of {scalar.type.name}"

@@ -22,7 +22,7 @@ from deltafix.sql import query as queries
 from deltafix.sql import tuples
 from deltafix.sql.aggregates import aggregates_of, fold_over
 from deltafix.sql.builder import FALSE, NIL, TRUE, Operand, Relation, absent, equal
-from deltafix.sql.connectives import conditions
+from deltafix.sql.connectives import conditions, needed
 from deltafix.sql.formulas import Formulas
 from deltafix.sql.functions import COMPARISONS
 from deltafix.sql.gathered import gather
@@ -357,7 +357,7 @@ def operand(formulas: Formulas, node: exp.Expr) -> Operand:
         if _uncorrelated(formulas, query) is None and _is_folded(query):
             mark, body = builder.mark(), len(formulas.body)
             try:
-                return _folded(formulas, query)
+                return _folded(formulas, query, is_needed=id(node) in formulas.needed)
             except SqlRefusedError as refused:  # as in `_inside`
                 builder.back(mark)
                 del formulas.body[body:]
@@ -453,15 +453,27 @@ def _is_folded(query: exp.Select) -> bool:
     )
 
 
-def _folded(formulas: Formulas, query: exp.Select) -> Operand:
-    """A correlated scalar aggregate: an aggregate of the rule, over the subquery's rows."""
+_NULL_OF_NONE: Final = (exp.Sum, exp.Avg, exp.Min, exp.Max)
+
+
+def _folded(formulas: Formulas, query: exp.Select, *, is_needed: bool) -> Operand:
+    """A correlated scalar aggregate: an aggregate of the rule, over the subquery's rows.
+
+    Where its value `is_needed`, a row outside without rows inside may be left out: so no rule is
+    there for these alone, and no relation of what has rows (half of TPC-H's query 20).
+    """
     builder = formulas.builder
+    value = query.expressions[0].unalias()
+    certain = needed((value,), _NULL_OF_NONE) if is_needed else []
     scope: Scope = formulas.scope.inner()
     known: dict[exp.Expr, Operand] = {}
     for part in aggregates_of(query):
         scope = formulas.scope.inner()
         rows = queries.plain(builder, query, scope, outputs=False)
         inner = Formulas(builder, scope, rows.body)
-        known[scope.qualified(part)] = fold_over(formulas, inner, rows.identity or (), part)
+        empty = not any(part is other for other in certain)
+        known[scope.qualified(part)] = fold_over(
+            formulas, inner, rows.identity or (), part, empty=empty
+        )
     scope.known = known
-    return Formulas(builder, scope, formulas.body).operand(query.expressions[0].unalias())
+    return Formulas(builder, scope, formulas.body).operand(value)

@@ -450,6 +450,6 @@ def test_rows_that_comparisons_drop_are_read_and_stop_for_cancelling(above: int)
         number = db._linked.ids["e"]
         assert relation_cell(db._arena, number, layout.R_NOW) == 20_000
         if above == 30000:  # from all rows of one of the two
-            assert db._arena.cells[layout.S_DROPPED] == 20_000
+            assert db._arena.cells[layout.C_TRIED] == 20_000
             assert db._arena.cells[layout.QUOTA] > 0
         db.check_invariants()

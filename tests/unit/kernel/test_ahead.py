@@ -93,7 +93,7 @@ class Loaded:
         rules = int(self.program[start])
         ahead._ask_slots(
             self.words, self.cells, self.program, 5, start + 1, rules, self.out,
-            self.number("out", row), 0,
+            self.number("out", row),
         )  # fmt: skip
 
     def cells_of(self, name: str, x: int) -> set[int]:

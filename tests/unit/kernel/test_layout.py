@@ -17,6 +17,7 @@ EXTENT = {
     **dict.fromkeys(("Q", "J", "HEAP", "DEAD", "WIDE", "SYM", "DELTA", "OPEN", "R_CHANGED"), 3),
     **dict.fromkeys(("TALLIES", "FOLDED"), 3),
     "BUCKET_FREE": 32,
+    "LITERALS": layout.MOST_LITERALS,
     "F_SAID": 2,
 }
 

@@ -132,7 +132,47 @@ QUERIES = (
     "SELECT t.id FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.a = t.a AND EXISTS (SELECT 1 "
     "FROM u AS v WHERE v.a = u.a AND EXISTS (SELECT w.b FROM t AS w WHERE w.a = v.a AND w.b = "
     "t.b GROUP BY w.b)))",
+    # compared with what is NULL where there are no rows, and with what is not
+    *(
+        f"SELECT id FROM t WHERE {condition}"
+        for condition in (
+            "b > (SELECT MIN(c) FROM u WHERE u.a = t.a)",
+            "NOT b > (SELECT MAX(c) FROM u WHERE u.a = t.a)",
+            "b <= 0.5 * (SELECT SUM(c) + 1 FROM u WHERE u.a = t.a)",
+            "(SELECT AVG(c) FROM u WHERE u.a = t.a) <> b OR id > 2",
+            "(b > (SELECT SUM(c) FROM u WHERE u.a = t.a)) IS NULL",
+            "b < (SELECT COUNT(c) + 2 FROM u WHERE u.a = t.a)",
+            "b > (SELECT COALESCE(MAX(c), 0) FROM u WHERE u.a = t.a)",
+            "b > COALESCE((SELECT MAX(c) FROM u WHERE u.a = t.a), 0)",
+            "b IS DISTINCT FROM (SELECT MAX(c) FROM u WHERE u.a = t.a)",
+            "b + (SELECT COUNT(*) FROM u WHERE a = t.a) > 1 - (SELECT MIN(c) FROM u WHERE a = t.a)",
+            "id + 2 > ALL (SELECT MAX(c) FROM u WHERE u.a = t.a)",
+            "s || '' <= (SELECT MAX(s) FROM u WHERE u.a = t.a)",
+        )
+    ),
 )
+
+
+@pytest.mark.parametrize(
+    ("condition", "rules"),
+    [
+        ("b > 0.5 * (SELECT SUM(c) FROM u WHERE u.a = t.a)", 1),
+        ("b > (SELECT SUM(c) FROM u WHERE u.a = t.a)", 1),
+        ("b > COALESCE((SELECT SUM(c) FROM u WHERE u.a = t.a), 0)", 2),
+        ("CAST(s AS INTEGER) > (SELECT SUM(c) FROM u WHERE u.a = t.a)", 2),
+    ],
+)
+def test_rows_without_rows_inside_have_no_rule_where_none_of_them_fits(
+    condition: str, rules: int, warm_kernel: None
+) -> None:
+    """But where something else in the comparison may fail: it may fail for them, too."""
+    with deltafix.sql.connect() as db:
+        columns = "id INTEGER PRIMARY KEY, a INTEGER NOT NULL, b INTEGER NOT NULL, s TEXT NOT NULL"
+        db.execute(f"CREATE TABLE t ({columns})")
+        db.execute("CREATE TABLE u (a INTEGER NOT NULL, c INTEGER NOT NULL)")
+        db.execute(f"CREATE VIEW v AS SELECT id FROM t WHERE {condition}")
+        heads = [c.head for stage in db.engine.plan.stages for c in stage.clauses]
+        assert heads.count("v") == rules
 
 
 @pytest.mark.parametrize("query", QUERIES)
