@@ -273,7 +273,7 @@ def gather(formulas: Formulas, query: exp.Expr, *, is_test: bool = False) -> Gat
     if sorts:
         row = exp.Order(this=row, expressions=sorts)
     identity = [operand for source in scope.sources for operand in source.identity]
-    rows = fold_over(formulas, inner, identity, exp.ArrayAgg(this=row))
+    rows = fold_over(formulas, inner, identity, exp.ArrayAgg(this=row), empty=True)
     around = formulas.scope.inner()
     around.known = {**(formulas.scope.known or {}), _ROWS: rows}
     first = number(statement, query.args.get("offset")) or 0
