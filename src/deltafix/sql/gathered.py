@@ -69,6 +69,10 @@ class Gathered:
         scalar = Scalar(size, BIGINT, nullable=False)
         return self._applied(scalar, self._chosen(_ROW, *more))
 
+    def none(self, *more: exp.Expr) -> Formula:
+        """That there are no rows of which more conditions hold, too."""
+        return equal(self.count(*more).term, Const(0, "number"))
+
     @property
     def aggregates(self) -> bool:
         """Whether it selects aggregates of the rows."""
@@ -83,10 +87,9 @@ class Gathered:
         """That of no row a comparison is true; nor unknown, or of some, where `truth` is None."""
         test = by(this=left.copy(), expression=self.shown[0].copy())
         doubts = self.count(exp.Is(this=test.copy(), expression=exp.Null()))
-        zero = Const(0, "number")
         return [
-            equal(self.count(test).term, zero),
-            Comparison("!=" if truth is None else "=", doubts.term, zero),
+            self.none(test),
+            Comparison("!=" if truth is None else "=", doubts.term, Const(0, "number")),
         ]
 
     def value(self) -> Operand | None:

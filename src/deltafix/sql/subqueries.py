@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from deltafix.diagnostics import plural
 from deltafix.errors import SqlRefusedError
 from deltafix.rules.ast import And, Atom, Formula, Or, conjunction, disjunction
-from deltafix.rules.terms import Const, Var
+from deltafix.rules.terms import Var
 from deltafix.rules.walk import occurrences
 from deltafix.sql import query as queries
 from deltafix.sql import tuples
@@ -71,7 +71,7 @@ def holds(formulas: Formulas, node: exp.Expr, truth: bool | None) -> Formula:
             here = formulas.within()
             gathered = gather(here, queries.unwrapped(node.this), is_test=True)
             if gathered is not None and gathered.tests:
-                here.body.append(equal(gathered.count().term, _NONE))
+                here.body.append(gathered.none())
                 return conjunction(here.body)
         body, _ = _inside(formulas, node.this, outputs=False)
         return conjunction(body) if truth else absent(conjunction(body))
@@ -102,7 +102,6 @@ def holds(formulas: Formulas, node: exp.Expr, truth: bool | None) -> Formula:
     return FALSE if doubt == FALSE else conjunction((*here.body, doubt, absent(match)))
 
 
-_NONE: Final = Const(0, "number")
 _CONTRARY: Final[dict[type[exp.Expr], type[exp.Expr]]] = {
     exp.EQ: exp.NEQ, exp.NEQ: exp.EQ, exp.LT: exp.GTE, exp.GTE: exp.LT, exp.GT: exp.LTE,
     exp.LTE: exp.GT,
