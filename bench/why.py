@@ -112,7 +112,7 @@ def run(report: Callable[[str], None], *, quick: bool, questions: int) -> bool:
     graph = rmat(nodes, count, seed=2)
 
     def drawn(db: deltafix.Database) -> Ints:
-        _, codes = db._committed("path")
+        _, codes = db.committed("path")
         return codes[rng.integers(0, len(codes), questions)].astype(np.int64)
 
     wide, first = _measure("R-MAT", graph, drawn)

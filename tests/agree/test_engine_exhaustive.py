@@ -74,7 +74,7 @@ def test_oracle_every_edit_of_every_graph(text: str, view: str, judge, looks: in
         return known[key]
 
     with deltafix.connect(text) as db:
-        db._arena.cells[layout.LOOKS] = looks
+        db.instance.arena.cells[layout.LOOKS] = looks
         present: set[tuple[int, int]] = set()
         for step in range(1, 2 ** len(pairs)):
             toggle(db, pairs[(step & -step).bit_length() - 1], present)
@@ -93,7 +93,7 @@ def test_oracle_every_pair_of_edits_on_three_nodes(text: str, view: str, judge, 
     """Two edits in one epoch and one after the other, from every graph on three nodes."""
     pairs = [pair for pair in product(range(3), repeat=2) if pair[0] != pair[1]]
     with deltafix.connect(text) as db:
-        db._arena.cells[layout.LOOKS] = looks
+        db.instance.arena.cells[layout.LOOKS] = looks
         present: set[tuple[int, int]] = set()
         for step in range(1, 2 ** len(pairs) if not JIT_DISABLED else 12):
             toggle(db, pairs[(step & -step).bit_length() - 1], present)

@@ -63,15 +63,15 @@ def connect(rng: Random, size: int, strategy: str) -> deltafix.Database:
             with patch.object(link, "_MANY", many), patch.object(tables, "_FILTER_CELLS", cells):
                 db = deltafix.connect(program, strategy=strategy, reducers=REDUCERS)
             if rng.random() < 0.5:
-                db._arena.cells[layout.BATCH_FROM] = rng.choice([0, 2])
-                db._arena.cells[layout.BATCH_CELLS] = rng.choice([1, 4000])
-                db._arena.cells[layout.AHEAD_FROM] = 0
-                db._arena.cells[layout.LANES] = rng.choice([0, 1, 2, 3, 5])
-                db._arena.cells[layout.SHARE_FROM] = rng.choice([1, 1, 4])
-            db._arena.cells[layout.LEAST_BLOCK] = rng.choice([16, 64, 1 << 20])
-            db._arena.cells[layout.LOOKS] = rng.choice([0, 1, 1, 5, 1000])
-            db._arena.cells[layout.ASK_CALLS] = rng.choice([0, 4, 7, 1 << 14])
-            db._arena.cells[layout.ASK_AHEAD] = rng.choice([0, 3, 1 << 14])
+                db.instance.arena.cells[layout.BATCH_FROM] = rng.choice([0, 2])
+                db.instance.arena.cells[layout.BATCH_CELLS] = rng.choice([1, 4000])
+                db.instance.arena.cells[layout.AHEAD_FROM] = 0
+                db.instance.arena.cells[layout.LANES] = rng.choice([0, 1, 2, 3, 5])
+                db.instance.arena.cells[layout.SHARE_FROM] = rng.choice([1, 1, 4])
+            db.instance.arena.cells[layout.LEAST_BLOCK] = rng.choice([16, 64, 1 << 20])
+            db.instance.arena.cells[layout.LOOKS] = rng.choice([0, 1, 1, 5, 1000])
+            db.instance.arena.cells[layout.ASK_CALLS] = rng.choice([0, 4, 7, 1 << 14])
+            db.instance.arena.cells[layout.ASK_AHEAD] = rng.choice([0, 3, 1 << 14])
             return db
         except ProgramError as refused:
             assert {found.code for found in refused.diagnostics} == {"DF171"}
@@ -97,7 +97,7 @@ def within_bounds(rng: Random, db: deltafix.Database, epoch: list[Edit]) -> Delt
 
     One that derives more is refused, and leaves neither rows nor an error to the next one.
     """
-    cells = db._arena.cells
+    cells = db.instance.arena.cells
     most = rng.choice((0, 0, 0, 0, 1, 2, 4))
     for cells[layout.MAX_ROWS] in (most, 0):
         try:

@@ -114,7 +114,7 @@ def _with(program: Program, parts: set[str]) -> Program:
 
 def _in_parts(rng: Random, db: deltafix.Database) -> deltafix.Database:
     """Late indexes are filled whole by the lookup that needs one, or part by part by several."""
-    db._arena.cells[at.PARTS_FROM] = rng.choice((0, 0, 5, 1 << 17))
+    db.instance.arena.cells[at.PARTS_FROM] = rng.choice((0, 0, 5, 1 << 17))
     return db
 
 
@@ -140,11 +140,11 @@ def _taken_back(db, parts, held, rows) -> None:
 
 def _is_linked_as_new(db: deltafix.Database) -> None:
     """The program, of pieces of earlier ones, is the one that its plan alone is linked to."""
-    tables = db._linked.tables
+    tables = db.instance.linked.tables
     pieces, tables.pieces = tables.pieces, {}
-    alone = Writer(db.plan, tables, db._codes).written().program
+    alone = Writer(db.plan, tables, db.instance.codes).written().program
     tables.pieces = pieces
-    assert db._linked.program.tolist() == alone.tolist()
+    assert db.instance.linked.program.tolist() == alone.tolist()
 
 
 def _is_planned_as_new(db: deltafix.Database) -> None:
@@ -153,10 +153,10 @@ def _is_planned_as_new(db: deltafix.Database) -> None:
     But for the names of hidden relations, of which several may say the same, and for indexes that
     only earlier rules needed.
     """
-    alone = renamed(lower(typed(db.program)), db._core, Cache())
-    assert {*alone.relations} == {*db._core.relations}
-    assert _said(alone) == _said(db._core)
-    assert is_same(plan_core(db._core, db._linked.tables.indexes()), db.plan)
+    alone = renamed(lower(typed(db.program)), db.instance.core, Cache())
+    assert {*alone.relations} == {*db.instance.core.relations}
+    assert _said(alone) == _said(db.instance.core)
+    assert is_same(plan_core(db.instance.core, db.instance.linked.tables.indexes()), db.plan)
 
 
 def _said(core: Core) -> list[list[str]]:
@@ -293,7 +293,7 @@ def is_plain(db: deltafix.Database, name: str) -> bool:
 
 def counted(db: deltafix.Database, name: str) -> int:
     """How many derivations the kernel has counted for the rows of a relation."""
-    return relation_cell(db._arena, db._linked.ids[name], at.R_DERIVATIONS)
+    return relation_cell(db.instance.arena, db.instance.linked.ids[name], at.R_DERIVATIONS)
 
 
 def _dressed(rng: Random) -> deltafix.Database:
@@ -317,7 +317,7 @@ def test_agree_edited_and_built_again(seed: int) -> None:
     rng = Random(f"rules beyond {seed}")
     strategy = rng.choice(("auto", *STRATEGIES))
     edited = deltafix.connect(MOVING, strategy=strategy) if seed % 2 else _dressed(rng)
-    edited._arena.cells[at.LOOKS] = rng.choice([0, 1, 1000])
+    edited.instance.arena.cells[at.LOOKS] = rng.choice([0, 1, 1000])
     edited.settle()
     program = edited.program
     inline = {one.name for one in program.relations if "inline" in one.qualifiers}

@@ -62,7 +62,7 @@ def contents(db: deltafix.Database) -> dict[str, object]:
     db.check_invariants()
     python = {name for one in db.plan.stages if one.outside is not None for name in one.relations}
     counted = {
-        name: relation_cell(db._arena, db._linked.ids[name], at.R_DERIVATIONS)
+        name: relation_cell(db.instance.arena, db.instance.linked.ids[name], at.R_DERIVATIONS)
         for name in db.schemas  # hidden relations have other names where rules were edited
         if name not in python  # where nothing counts, but may have before an edit
     }

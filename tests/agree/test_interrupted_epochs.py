@@ -89,7 +89,7 @@ def test_an_interrupted_epoch_stands_or_never_was(
     for _ in range(120):
         edit, tx = _Edit(random, given, rules), None
         for cell, value in ((at.LANES, threads), (at.SHARE_FROM, 1), (at.BATCH_FROM, 0)):
-            db._arena.cells[cell] = value
+            db.instance.arena.cells[cell] = value
         usual = lines[edit.rule is None]
         early, late = random.randrange(usual), usual - random.randrange(min(usual, 150))
         interrupt = Interrupt(random.choice((early, late, late, 10**9)), "")

@@ -182,7 +182,7 @@ def test_oracle_records_that_a_reducer_takes_and_gives(seed):
         return {(shop, *p) for shop, some in found.items() for p in sorted(some)[-2:]}
 
     with deltafix.connect(RECORDS, reducers={"ends": Ends(2)}) as db:
-        asked = sorted(memo.functor for memo in db._linked.memos.values())
+        asked = sorted(memo.functor for memo in db.instance.linked.memos.values())
         assert asked == ["[Pair]", "[Pair].0", "[Pair].1"], "for `made` and `whole` alone"
         held, number = set(), 0
         for epoch in range(30):

@@ -224,7 +224,9 @@ def agree_random(
             one = deltafix.connect(program, reducers=used)
         except ProgramError:
             continue
-        if len(one._core.clauses) > 150:  # cut for shards they are 5 to 15 times as many: minutes
+        if (
+            len(one.instance.core.clauses) > 150
+        ):  # cut for shards they are 5 to 15 times as many: minutes
             continue
         script = random_script(rng, program, epochs=5, edits=rng.choice([2, 5]))
         state = tmp_path / str(run)

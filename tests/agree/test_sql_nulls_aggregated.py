@@ -87,7 +87,7 @@ def test_oracle_aggregates_pass_over_nulls_as_duckdb_does(seed: int) -> None:
     with deltafix.sql.connect() as db, duckdb.connect() as duck:
         db.execute(TABLE)
         duck.execute(TABLE)
-        db.engine._arena.cells[at.PARTS_FROM] = rng.choice((0, 1 << 17))
+        db.engine.instance.arena.cells[at.PARTS_FROM] = rng.choice((0, 1 << 17))
         if seed % 2:  # views before or behind the first rows
             _edit(rng, (db, duck), rows, [], [_row(rng, n) for n in range(400)])
         for number, query in enumerate(asked):

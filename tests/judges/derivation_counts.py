@@ -11,15 +11,15 @@ Row = tuple[object, ...]
 
 def derivation_counts(db: deltafix.Database) -> dict[str, dict[Row, int]]:
     """Of each relation that counts all derivations of its rows: the count of each."""
-    arena, tables, found = db._arena, db._linked.tables, {}
-    for name, number in db._linked.ids.items():
+    arena, tables, found = db.instance.arena, db.instance.linked.tables, {}
+    for name, number in db.instance.linked.ids.items():
         word = relation_cell(arena, number, at.R_ALL)
         if not word or name not in tables.types:
             continue
         records = records_of(arena, number)
         records = records[(records[:, 0] & at.WAS) != 0]
         columns = [
-            db._codes.decode(kind, records[:, at.COLS + place])
+            db.instance.codes.decode(kind, records[:, at.COLS + place])
             for place, kind in enumerate(tables.types[name])
         ]
         rows = zip(*columns, strict=True) if columns else [()] * len(records)

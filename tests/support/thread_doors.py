@@ -138,7 +138,7 @@ def contains(rng: Random, db: deltafix.Database, name: str, _: Any) -> Answer:
 
 def semijoin(rng: Random, db: deltafix.Database, name: str, _: Any) -> Answer:
     row = _some(rng, db, name)
-    if row is None or name in db._ruled or not row:
+    if row is None or name in db.instance.ruled or not row:
         return rows(rng, db, name, _)
     place = rng.randrange(len(row))
     key = row[place : place + 1]

@@ -246,7 +246,7 @@ class Play:
         with db.transaction() as tx:
             given = {name: set(rows) for name, rows in self._note().items()}
             program, epoch = db.program, db.epoch + 1
-            if db._unrun:  # nothing holds yet: the commit runs the first epoch, too
+            if db.instance.is_unrun:  # nothing holds yet: the commit runs the first epoch, too
                 self._first = epoch
             elif self._first == epoch:  # another was rolled back, and the first epoch read since
                 self._first = None

@@ -12,10 +12,8 @@ from __future__ import annotations
 import threading
 import time
 import weakref
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
@@ -24,54 +22,36 @@ from deltafix.closing import Closing
 from deltafix.collector import held_back
 from deltafix.diagnostics import suggest
 from deltafix.doing import tell
-from deltafix.engine.bind import bound, folding
 from deltafix.engine.changes import ChangedRows, Changes, Edited
-from deltafix.engine.codes import Codes
-from deltafix.engine.functors import Functors
-from deltafix.engine.link import Linked, link
-from deltafix.engine.outside import Users, outside_strata
+from deltafix.engine.instance import Instance
+from deltafix.engine.outside import Users
 from deltafix.engine.reading import Reading
 from deltafix.engine.relation import RelationView
 from deltafix.engine.run import (
     STRATEGIES,
     Budget,
-    Limits,
-    Run,
-    between,
     is_in_doubt,
     set_budget,
     stopped,
 )
-from deltafix.engine.stages import Strata
-from deltafix.engine.state.edits import given_changes, truth_changes
+from deltafix.engine.state.edits import truth_changes
 from deltafix.engine.store import relation_cell
-from deltafix.engine.tables import Tables
-from deltafix.engine.transaction import Input, Transaction
+from deltafix.engine.transaction import Transaction
 from deltafix.engine.watch import Watch, Watchers
 from deltafix.errors import BudgetError, FunctorError, TransactionError
 from deltafix.facts.delta import Delta
 from deltafix.facts.relation_delta import RelationDelta, html_table
-from deltafix.facts.schema import Row, Schema
+from deltafix.facts.schema import Row
 from deltafix.facts.typed import R
 from deltafix.facts.values import require_callback
 from deltafix.kernel import layout as at
-from deltafix.kernel.arena import Arena
 from deltafix.kernel.entries import commit, delete_rows, insert_rows, rollback
 from deltafix.plan.build import prepared
-from deltafix.plan.cache import Cache
 from deltafix.plan.normalize import Core
 from deltafix.rules.ast import Program
-from deltafix.rules.schemas import row_schemas
 
 if TYPE_CHECKING:
     from deltafix.engine.rule_edits import RuleEdit, RuleEpoch
-
-_PARTS = (
-    "plan", "_core", "_cache", "schemas", "_arena", "_codes", "_linked", "_changed", "_by_number",
-    "_given", "_inputs", "_keys", "_ruled", "_unrun", "_strata", "_run", "_limits", "_ran",
-    "_recomputed", "_users", "_called", "_functors",
-)  # fmt: skip
-"""What `compact` makes anew."""
 
 _NOTHING_EDITED = Edited()
 
@@ -99,13 +79,6 @@ class _AtEnd:
             left.rollback()
 
 
-def seen_schemas(program: Program, linked: Linked, *, physical: bool = False) -> dict[str, Schema]:
-    """The relations that users see of a linked program; `physical`: as the engine has them."""
-    kept = linked.ids.keys() - linked.plan.pipelined
-    schemas = {name: schema for name, schema in row_schemas(program).items() if name in kept}
-    return {name: schema.physical for name, schema in schemas.items()} if physical else schemas
-
-
 class Database(Closing, Reading):
     """Made by `connect`. A context manager; closing twice is fine.
 
@@ -130,27 +103,20 @@ class Database(Closing, Reading):
             message = f"unknown strategy {strategy!r}; one of {known}"
             raise ValueError(message + (f" (did you mean {hint!r}?)" if hint else ""))
         self.strategy = strategy
-        self._physical = physical
-        self._prepared = begun = prepared(program, core)  # held: others of this program use it
-        self._checked = begun.checked
-        self._cache: Cache | None = None  # what planning the last edit of rules made
-        self._arena = Arena()
-        self._codes = Codes(self._arena)
-        linked = link(begun.plan, Tables(self._arena), self._codes, begun=begun)
-        self._users = users
-        users = Users(bound(program, users.functors), folding(program, users.reducers))
+        self._prepared = prepared(program, core)  # held: others of this program use it
         self._profile = profile
-        self._gate = gate or threading.Lock()
-        self._arena.cells[at.BY_STRATUM] = int(profile)
-        self._take_up(program, begun.core, linked)
-        self._run_with(program, linked, outside_strata(linked, self._codes, users), users)
+        self.instance = Instance(
+            program, self._prepared, users, gate or threading.Lock(), physical=physical
+        )
+        cells = self.instance.arena.cells
+        cells[at.BY_STRATUM] = int(profile)
+        if strategy != "auto":
+            cells[at.SCHEDULE] = STRATEGIES[strategy]
+        self._bound(budget)
         # What must succeed before an epoch is seen; None in memory, which pays only for asking.
         self._before_commit: Callable[[], None] | None = None
-        self._bound(budget)
-        if strategy != "auto":
-            self._arena.cells[at.SCHEDULE] = STRATEGIES[strategy]
         self._rules: RuleEpoch | None = None
-        self._writer = threading.RLock()
+        self.writer = threading.RLock()
         # Weak: a transaction that its user has dropped is rolled back, and keeps nobody out.
         self._open: Callable[[], Transaction | None] = _nobody
         self._changed_with_rules: ChangedRows | None = None  # of relations that go, too
@@ -159,43 +125,11 @@ class Database(Closing, Reading):
         self._watchers = Watchers()
         self._kept = set[weakref.ref[Changes]]()  # of many rows, some of them in the arena
         self._itself = weakref.ref(self)
-        self._closed = False
-        self._unrun = True
+        self.closed = False
         self._is_noticed = True  # whether a commit counts an epoch and is told to watchers
         self.epoch = -1
         self._seconds = 0.0
-        self._ran = 0
-        self._recomputed: tuple[str, ...] = ()
         self._load()
-
-    def _take_up(self, program: Program, core: Core, linked: Linked) -> None:
-        """Let readers and editors see the relations of a linked plan."""
-        self.program, self._core, self.plan, self._linked = program, core, linked.plan, linked
-        self.schemas: Mapping[str, Schema] = MappingProxyType(
-            seen_schemas(program, linked, physical=self._physical)
-        )
-        self._ruled = frozenset(
-            name for name, n in linked.ids.items() if relation_cell(self._arena, n, at.R_RULES)
-        )
-        self._by_number = {linked.ids[name]: s for name, s in self.schemas.items()}
-        self._changed = ChangedRows(
-            self._arena, self._codes, self._by_number, self.schemas, self._gate
-        )
-        self._inputs = {
-            name: Input(schema, linked.given(name), name in self._ruled)
-            for name, schema in self.schemas.items()
-        }
-        self._given = {number: schema for schema, number, _ in self._inputs.values()}
-        self._probe = None
-        self._keys = {}
-
-    def _run_with(self, program: Program, linked: Linked, strata: Strata, users: Users) -> None:
-        """Let epochs run a linked plan."""
-        self._functors = Functors(self._arena, linked, self._codes, users.functors)
-        self._strata, self._called = strata, users
-        self._run = Run(self._arena, linked.program, self._functors.reply, strata.run, self._gate)
-        self._limits = Limits(program, self._arena, linked.ids)
-        self._run.watch = partial(between, self._arena, linked, self._limits)
 
     # --- transactions ----------------------------------------------------------------------
 
@@ -227,7 +161,7 @@ class Database(Closing, Reading):
 
     def cancel(self) -> None:
         """Stop the epoch of the transaction that is open, from any thread: CancelledError there."""
-        self._arena.cells[at.CANCEL] = 1
+        self.instance.arena.cells[at.CANCEL] = 1
 
     @overload
     def watch(
@@ -262,7 +196,7 @@ class Database(Closing, Reading):
         Raises UnknownRelationError, and TypeMismatchError for what cannot be called; a commit
         raises SubscriberError for what a callback raised.
         """
-        if self._closed:
+        if self.closed:
             raise TransactionError("the database is closed")
         if callback is not None:
             require_callback(callback, "a delta")
@@ -290,7 +224,7 @@ class Database(Closing, Reading):
         """
         tx = self.transaction()
         try:
-            if not self._unrun:
+            if not self.instance.is_unrun:
                 self._become(self._anew())
         finally:
             tx.rollback()
@@ -298,38 +232,39 @@ class Database(Closing, Reading):
     def _anew(self) -> Database:
         """A database in memory with this one's rules and settings; nothing has run in it."""
         declared = {functor.name for functor in self.program.functors}
+        instance = self.instance
         known = {
-            name: functor for name, functor in self._users.functors.items() if name in declared
+            name: functor for name, functor in instance.users.functors.items() if name in declared
         }
         return _Unrun(
             self.program, strategy=self.strategy, profile=self._profile,
             budget=Budget(threads=self.budget.threads),
-            users=Users(known, self._users.reducers),
-            physical=self._physical,
-            gate=self._gate,  # readers stay with it, and the run that is taken over asks for it
+            users=Users(known, instance.users.reducers),
+            physical=instance.physical,
+            gate=instance.gate,  # readers stay with it, and the run that is taken over asks for it
         )  # fmt: skip
 
     def _become(self, fresh: Database) -> None:
         """Take the place of a database of the same rules, which is given this one's rows."""
         known = self.schemas
-        fresh._strata.prefer(lambda n: known[n].encoded(self.rows(n)) if n in known else ())
+        strata = fresh.instance.strata
+        strata.prefer(lambda n: known[n].encoded(self.rows(n)) if n in known else ())
         with fresh.transaction() as tx:
             for name in self.schemas:
                 tx.copy(name, self, given=True)
-        with self._gate:
-            for part in _PARTS:
-                setattr(self, part, getattr(fresh, part))
+        with self.instance.gate:
+            self.instance = fresh.instance
         self._bound(self.budget)  # the rows came within it epoch by epoch
 
     # --- life --------------------------------------------------------------------------------
 
     def close(self) -> None:
         """Release the state; watches end. Idempotent."""
-        self._closed = True
+        self.closed = True
         self._watchers.close()
 
     def __repr__(self) -> str:
-        if self._unrun:
+        if self.instance.is_unrun:
             return f"<Database epoch {self.epoch}: not run yet>"
         sizes = ", ".join(f"{name}: {self.count(name):,}" for name in self.schemas)
         return f"<Database epoch {self.epoch}: {sizes}>"
@@ -344,22 +279,15 @@ class Database(Closing, Reading):
         return html_table(caption, ("relation", "rows come", "rows"), lines, 0)
 
     def _size(self, name: str) -> str:
-        return "not run yet" if self._unrun else f"{self.count(name):,}"
+        return "not run yet" if self.instance.is_unrun else f"{self.count(name):,}"
 
     # --- used by transactions -----------------------------------------------------------------
 
-    def _input(self, relation: str) -> Input:
-        """What is edited as `relation`. Raises UnknownRelationError."""
-        entry = self._inputs.get(relation)
-        if entry is None:
-            self._schema(relation)
-        return self._inputs[relation]
-
     def _begin(self, transaction: Transaction) -> None:
         opened = weakref.ref(transaction)
-        self._writer.acquire()
+        self.writer.acquire()
         try:
-            if self._closed:  # meanwhile, perhaps
+            if self.closed:  # meanwhile, perhaps
                 raise TransactionError("the database is closed")
             if self._open is not _nobody:
                 self._require_no_edits()
@@ -371,14 +299,14 @@ class Database(Closing, Reading):
                 self._kept = {
                     reference for reference, kept in held if kept and kept.keep(self.epoch)
                 }
-            numbers = self._arena.numbers
+            numbers = self.instance.arena.numbers
             numbers[at.CANCEL] = 0  # one that came too late for an earlier epoch
             self._begun = numbers[at.EPOCHS], self.epoch
             transaction._state, self._open = "open", opened
         except BaseException:  # an interrupt, too, must not keep others out
             if self._open is not opened:
                 transaction._state = "not begun"
-                self._writer.release()
+                self.writer.release()
             raise
 
     def _require_no_edits(self) -> None:
@@ -390,9 +318,9 @@ class Database(Closing, Reading):
 
     def _end(self) -> None:
         self._open, self._dropped = _nobody, None
-        self._writer.release()
+        self.writer.release()
 
-    def _abandon(self) -> None:
+    def abandon(self) -> None:
         """End a transaction whose begin was interrupted, so that nobody has it."""
         transaction = self._open()
         if transaction is not None:
@@ -400,18 +328,19 @@ class Database(Closing, Reading):
 
     def _commit(self, transaction: Transaction) -> None:
         began = time.perf_counter()
-        arena = self._arena
+        instance = self.instance
+        arena = instance.arena
         rules = self._rules
         self._changed_with_rules = None
         if self.strategy == "auto":
             arena.cells[at.SCHEDULE] = self._schedule()
-        if self._unrun:
+        if instance.is_unrun:
             self._first_epoch()
         else:
             self._epoch()
         tell("")
-        if self._limits.limits:
-            self._limits.check()
+        if instance.limits.limits:
+            instance.limits.check()
         if rules is not None:
             rules.prepare()
         if transaction.prepared is not None:
@@ -422,28 +351,28 @@ class Database(Closing, Reading):
         if rules is not None:
             edited = Edited(rules.given, self.program)
         elif transaction.edits_ruled:
-            edited = Edited(given_changes(arena, self._given))
-        self._ran = self._run.size
-        self._recomputed = () if rules is None else rules.recomputed
+            edited = Edited(instance.given_changes())
+        instance.ran = instance.run.size
+        instance.recomputed = () if rules is None else rules.recomputed
         self._coming_edits = edited
-        with self._gate:
+        with instance.gate:
             commit(arena.words, arena.cells)
             self._stand(transaction)
         self._seconds = time.perf_counter() - began
 
     def _coming(self, views: Collection[str] | None) -> Delta:
         """The Delta of the epoch that stands and is not committed yet."""
-        rules = self._rules
+        instance, rules = self.instance, self._rules
         if rules is None:
-            known, numbers = self.schemas, self._linked.ids
+            known, numbers = instance.schemas, instance.linked.ids
         else:
             known, numbers = rules.seen, rules.numbers
         chosen = known if views is None else views
         schemas = {numbers[name]: schema for name, schema in known.items() if name in chosen}
         sides: dict[str, list[list[Row] | Any]] = {}
-        for change in truth_changes(self._arena, schemas):
+        for change in truth_changes(instance.arena, schemas):
             pair = sides.setdefault(change.schema.relation, [[], []])
-            pair[change.added] = self._codes.table(change.schema, change.codes)
+            pair[change.added] = instance.codes.table(change.schema, change.codes)
             if not change.schema.arity:
                 pair[change.added] = [()]
         parts = [RelationDelta(known[name], new, old) for name, (old, new) in sides.items()]
@@ -452,7 +381,7 @@ class Database(Closing, Reading):
     @property
     def _stands(self) -> bool:
         """Whether the kernel has committed the epoch of the open transaction."""
-        return self._arena.numbers[at.EPOCHS] != self._begun[0]
+        return self.instance.arena.numbers[at.EPOCHS] != self._begun[0]
 
     def _stand(self, transaction: Transaction) -> None:
         """Follow the kernel's commit, within the gate; the transaction has what it changed.
@@ -460,14 +389,15 @@ class Database(Closing, Reading):
         An interrupt may come at any line behind that commit: whoever catches it does this again,
         for doing it twice is doing it once.
         """
-        if self._strata.ran:
-            self._strata.keep()
+        instance = self.instance
+        if instance.strata.ran:
+            instance.strata.keep()
         if self._rules is not None:
             self._rules.finish()
-        self._unrun = False
+        instance.is_unrun = False
         self.epoch = epoch = self._begun[1] + self._is_noticed
-        self._arena.release()
-        rows = self._changed_with_rules or self._changed
+        instance.arena.release()
+        rows = self._changed_with_rules or instance.changed
         transaction._changes = changes = Changes(rows, epoch, self._coming_edits, self._itself)
         if changes.few is None:
             self._kept.add(weakref.ref(changes))
@@ -482,25 +412,28 @@ class Database(Closing, Reading):
         self._seconds = time.perf_counter() - began
 
     def _rollback(self) -> None:
-        with self._gate:
-            rollback(self._arena.words, self._arena.cells)
-            self._strata.undo()
+        instance = self.instance
+        arena = instance.arena
+        with instance.gate:
+            rollback(arena.words, arena.cells)
+            instance.strata.undo()
             if self._rules is not None:
                 self._rules.undo()
-            self._arena.release()
+            arena.release()
 
     def _schedule(self) -> int:
+        arena, linked = self.instance.arena, self.instance.linked
         changed = given = 0
-        for number in self._by_number.values():
-            relation = self._linked.ids[number.relation]
-            changed += relation_cell(self._arena, relation, at.R_CHANGED + 1)
-            if not relation_cell(self._arena, relation, at.R_RULES):
-                given += relation_cell(self._arena, relation, at.R_WAS)
+        for name in self.schemas:
+            relation = linked.ids[name]
+            changed += relation_cell(arena, relation, at.R_CHANGED + 1)
+            if not relation_cell(arena, relation, at.R_RULES):
+                given += relation_cell(arena, relation, at.R_WAS)
         return at.RECOMPUTE if changed > given * _AUTO_SHARE else at.WAVEFRONT
 
     def _bound(self, budget: Budget) -> None:
         self.budget = budget
-        set_budget(self._arena, budget)
+        set_budget(self.instance.arena, budget)
 
     @contextmanager
     def unbounded(self) -> Iterator[None]:
@@ -514,39 +447,41 @@ class Database(Closing, Reading):
 
     def _epoch(self) -> None:
         """Run the program. Raises errors with the relations that were computed then."""
+        instance = self.instance
         try:
             try:
-                self._run.epoch(self.budget)
+                instance.run.epoch(self.budget)
             except FunctorError:
-                if self._rules is not None or not is_in_doubt(self._arena):
+                if self._rules is not None or not is_in_doubt(instance.arena):
                     raise
                 self._recompute()
         except (BudgetError, FunctorError) as error:
-            raise stopped(self._arena, self._linked, error) from error.__cause__
+            raise stopped(instance.arena, instance.linked, error) from error.__cause__
 
     def _recompute(self) -> None:
         """Run the epoch from its start again, with nothing retracted in it: all rows hold."""
-        arena = self._arena
-        edits = given_changes(arena, self._given)
-        with self._gate:
+        instance = self.instance
+        arena = instance.arena
+        edits = instance.given_changes()
+        with instance.gate:
             rollback(arena.words, arena.cells)
-            self._strata.undo()
+            instance.strata.undo()
         for edit in edits:
             change = insert_rows if edit.added else delete_rows
             codes = np.ascontiguousarray(edit.codes).reshape(-1)
-            number = self._linked.given(edit.schema.relation)
+            number = instance.linked.given(edit.schema.relation)
             change(arena.words, arena.cells, codes, number, len(edit.codes))
         schedule = arena.cells[at.SCHEDULE]
         arena.cells[at.SCHEDULE] = at.RECOMPUTE
         try:
-            self._run.epoch(self.budget)
+            instance.run.epoch(self.budget)
         finally:
             arena.cells[at.SCHEDULE] = schedule
         arena.cells[at.C_ABANDONED] += 1
 
     def _first_epoch(self) -> None:
         """Run every rule from scratch, the text's facts too."""
-        program = self._run.program
+        program = self.instance.run.program
         starts = program[int(program[1]) :][: int(program[0])]
         program[starts + at.T_FRESH] = 1
         try:
@@ -562,10 +497,10 @@ class Database(Closing, Reading):
 
     def settle(self) -> None:
         """See `Reading`."""
-        if not self._unrun:
+        if not self.instance.is_unrun:
             return
-        with self._writer:
-            if not self._unrun or self._closed:
+        with self.writer:
+            if not self.instance.is_unrun or self.closed:
                 return
             if self._open() is not None:
                 message = (

@@ -27,7 +27,7 @@ from deltafix.kernel.arena import Arena, Words
 from deltafix.kernel.entries import find_slot, lookup
 
 if TYPE_CHECKING:
-    from deltafix.engine.reading import Reading
+    pass
 
 
 _ROWS_A_KEY: Final = 256
@@ -122,8 +122,8 @@ def of_keys(
 class Probe:
     """Reads rows of symbols while its maker holds the writer's lock."""
 
-    def __init__(self, db: Reading) -> None:
-        self._arena, self._linked, self._codes = db._arena, db._linked, db._codes
+    def __init__(self, arena: Arena, linked: Linked, codes: Codes) -> None:
+        self._arena, self._linked, self._codes = arena, linked, codes
         self._keys = [np.zeros(width, dtype=np.int32) for width in range(3)]
         self._indexes: dict[tuple[str, int], tuple[int, int]] = {}
 

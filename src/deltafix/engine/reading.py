@@ -9,27 +9,25 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import EllipsisType, MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
 from deltafix.engine.coded import CodedRows
 from deltafix.engine.codes import Codes
-from deltafix.engine.link import Linked
+from deltafix.engine.instance import Instance
 from deltafix.engine.query import Probe, of_keys, select, semijoin
 from deltafix.engine.questions import Questions
 from deltafix.engine.relation import RelationView
-from deltafix.engine.run import Run
-from deltafix.engine.stages import Strata
 from deltafix.engine.store import codes_where, relation_cell
-from deltafix.errors import FactError, UnknownRelationError
+from deltafix.errors import FactError
 from deltafix.events import EpochReport
 from deltafix.facts.ordered import OrderedRows
-from deltafix.facts.schema import Column, Row, Schema, unknown_relation
+from deltafix.facts.schema import Row, Schema
 from deltafix.facts.typed import R
 from deltafix.facts.values import Value, shown
 from deltafix.kernel import layout as at
-from deltafix.kernel.arena import Arena, Words
+from deltafix.kernel.arena import Words
 from deltafix.plan.ir import Plan
 from deltafix.rules.ast import Program
 
@@ -37,42 +35,32 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _KEY = (tuple, list)
-_WAYS = 256
-"""So many lists of columns are remembered by which rows are found before all are forgotten."""
-
-
-class _ByKey(NamedTuple):
-    """Columns of a relation by which rows are found.
-
-    `checked` has each with its position in a key, in the order of their `positions` in the
-    relation.
-    """
-
-    schema: Schema
-    checked: list[tuple[Column, int]]
-    positions: tuple[int, ...]
 
 
 class Reading(Questions):
     """What can be asked of a database; `Database` sets the attributes."""
 
-    program: Program
-    plan: Plan
-    schemas: Mapping[str, Schema]
+    instance: Instance
     epoch: int
-    _arena: Arena
-    _linked: Linked
-    _ruled: frozenset[str]
-    _codes: Codes
-    _strata: Strata
-    _run: Run
+    closed: bool
+    writer: threading.RLock
+    """Held by a transaction, and by who reads several things of one epoch."""
     _seconds: float
-    _ran: int
-    _recomputed: tuple[str, ...]
-    _probe: Probe | None = None
-    _keys: dict[tuple[str, ...], _ByKey]
-    _gate: threading.Lock
-    _writer: threading.RLock
+
+    @property
+    def program(self) -> Program:
+        """The program, with its edits of rules."""
+        return self.instance.program
+
+    @property
+    def plan(self) -> Plan:
+        """What the engine runs for it."""
+        return self.instance.linked.plan
+
+    @property
+    def schemas(self) -> Mapping[str, Schema]:
+        """The relations that can be read, by name."""
+        return self.instance.schemas
 
     def settle(self) -> None:
         """Run the first epoch, on the rows at hand, if it has not run yet.
@@ -89,16 +77,16 @@ class Reading(Questions):
 
     def coded(self, relation: str) -> CodedRows:
         """The same as codes, in no order. O(rows), a copy of their codes."""
-        values, codes = self._committed(relation)
-        return CodedRows(self._schema(relation), codes, values)
+        values, codes = self.committed(relation)
+        return CodedRows(self.instance.schema(relation), codes, values)
 
     def recoded(self, rows: CodedRows) -> CodedRows:
         """Rows of another database, or from before a `compact`, in the codes of this one.
 
         O(cells), or O(1) where they are its own.
         """
-        with self._writer:
-            values = self._codes
+        with self.writer:
+            values = self.instance.codes
             if rows.tables is values:
                 return rows
             codes = values.taken(rows.schema, rows.codes, rows.tables)
@@ -106,15 +94,16 @@ class Reading(Questions):
 
     def ordered(self, relation: str) -> OrderedRows[Value]:
         """The same by column: for what is to be written, or is much."""
-        values, codes = self._committed(relation)
-        return values.ordered(self._schema(relation), codes)
+        values, codes = self.committed(relation)
+        return values.ordered(self.instance.schema(relation), codes)
 
     def count(self, relation: str) -> int:
         """How many rows a relation has in the last committed epoch. O(1)."""
-        self._schema(relation)
+        self.instance.schema(relation)
         self.settle()
-        with self._gate:  # a commit that is under way has told some of its rows
-            return relation_cell(self._arena, self._number(relation), at.R_WAS)
+        with self.instance.gate:  # a commit that is under way has told some of its rows
+            instance = self.instance
+            return relation_cell(instance.arena, instance.number(relation), at.R_WAS)
 
     @overload
     def relation(self, name: str) -> RelationView[Row]: ...
@@ -141,7 +130,7 @@ class Reading(Questions):
 
         Raises UnknownRelationError, FactError for a column that it does not have.
         """
-        schema, (values, codes) = self._schema(relation), self._committed(relation)
+        schema, (values, codes) = self.instance.schema(relation), self.committed(relation)
         if columns is not None:
             indices = schema.places(columns)
             schema = Schema(relation, tuple(schema.columns[index] for index in indices))
@@ -172,18 +161,21 @@ class Reading(Questions):
 
     def coded_like(self, relation: str, pattern: Sequence[Value | EllipsisType]) -> CodedRows:
         """What `select` finds, as codes, in no order."""
-        schema = self._schema(relation)
+        schema = self.instance.schema(relation)
         self.settle()
         wanted = schema.as_row(pattern)
-        alone = self._writer.acquire(blocking=False)
+        alone = self.writer.acquire(blocking=False)
         try:
-            with self._gate:
-                self._number(relation)
-                values = self._codes
-                codes = select(self._arena, self._linked, values, schema, wanted, alone=alone)
+            with self.instance.gate:
+                instance = self.instance
+                instance.number(relation)
+                values = instance.codes
+                codes = select(
+                    instance.arena, instance.linked, values, schema, wanted, alone=alone
+                )  # fmt: skip
         finally:
             if alone:
-                self._writer.release()
+                self.writer.release()
         return CodedRows(schema, codes, values)
 
     def semijoin(
@@ -201,13 +193,13 @@ class Reading(Questions):
             TypeMismatchError: a value that is none of its column's.
             TransactionError: this thread has a transaction open, whose edits would be seen.
         """
-        if relation not in self.schemas:
-            self._schema(relation)
+        self.instance.schema(relation)
         self.settle()
-        with self._writer:
-            by = self._keys.get((relation, *columns)) or self._by_key(relation, columns)
+        with self.writer:
+            instance = self.instance
+            by = instance.by_key(relation, tuple(columns))
             self._require_no_edits()
-            schema, codes = by.schema, self._codes
+            schema, codes = by.schema, instance.codes
             coded: set[tuple[int, ...]] = set()
             for key in keys:
                 if not isinstance(key, _KEY) or len(key) != len(by.checked):
@@ -218,10 +210,11 @@ class Reading(Questions):
                     coded.add(coded_key)  # type: ignore[arg-type]  # none is None
             if not coded:
                 return []
-            groups = of_keys(self._arena, self._linked, relation, by.positions, coded)
+            arena, linked = instance.arena, instance.linked
+            groups = of_keys(arena, linked, relation, by.positions, coded)
             if groups is None:
                 wanted = np.array(list(coded), np.int32)
-                groups = [semijoin(self._arena, self._linked, relation, by.positions, wanted)]
+                groups = [semijoin(arena, linked, relation, by.positions, wanted)]
         rows: list[Row] = []
         for group in groups:
             if isinstance(group, list):
@@ -235,43 +228,24 @@ class Reading(Questions):
 
         The places ascend; no key stands there twice.
         """
-        schema = self._schema(relation)
+        schema = self.instance.schema(relation)
         self.settle()
-        with self._writer:
+        with self.writer:
             self._require_no_edits()
-            codes = semijoin(self._arena, self._linked, relation, places, keys)
-            return CodedRows(schema, codes, self._codes)
-
-    def _by_key(self, relation: str, columns: Sequence[str]) -> _ByKey:
-        """What a semijoin by some columns needs to know, remembered. Raises as `semijoin` does."""
-        schema = self._schema(relation)
-        positions = schema.places(columns)
-        self._require_unruled(schema)
-        order = sorted(range(len(positions)), key=positions.__getitem__)
-        checked = [(schema.columns[positions[n]], n) for n in order]
-        by_key = _ByKey(schema, checked, tuple(sorted(positions)))
-        if len(self._keys) >= _WAYS:
-            self._keys.clear()
-        self._keys[relation, *columns] = by_key
-        return by_key
+            instance = self.instance
+            codes = semijoin(instance.arena, instance.linked, relation, places, keys)
+            return CodedRows(schema, codes, instance.codes)
 
     def _require_no_edits(self) -> None:
         """Raise TransactionError if this thread has a transaction open."""
         raise NotImplementedError
-
-    def _require_unruled(self, schema: Schema) -> None:
-        """Raise FactError for a relation that not only inputs feed."""
-        name = schema.relation
-        if name in self._ruled or self._linked.given(name) != self._linked.ids[name]:
-            message = f"{schema.show()} has rules; this is of relations that only inputs feed"
-            raise FactError(message, relation=name)
 
     def contains(self, relation: str, row: object) -> bool:
         """Whether a row is in a relation in the last committed epoch. O(1).
 
         Raises UnknownRelationError, FactError for what is no row, TypeMismatchError.
         """
-        return bool(self.select(relation, self._schema(relation).as_row(row)))
+        return bool(self.select(relation, self.instance.schema(relation).as_row(row)))
 
     @contextmanager
     def probing(self) -> Iterator[Probe]:
@@ -280,24 +254,23 @@ class Reading(Questions):
         Waits for a transaction of another thread, and others wait for it.
         """
         self.settle()
-        with self._writer:
-            if self._probe is None:
-                self._probe = Probe(self)
-            yield self._probe
+        with self.writer:
+            yield self.instance.probe
 
     @property
     def last_epoch(self) -> EpochReport:
         """The work of the last committed epoch. Waits for a transaction of another thread."""
-        with self._writer:
+        with self.writer:
             return self._reported()
 
     def _reported(self) -> EpochReport:
-        cells = self._arena.cells
+        instance = self.instance
+        cells = instance.arena.cells
         start = int(cells[at.RULE_COUNTS])
-        counts = cells[start : start + self._linked.rule_counts].tolist()
+        counts = cells[start : start + instance.linked.rule_counts].tolist()
         strata = int(cells[at.C_STRATA])
         stages = self.plan.stages
-        timed = self._run.strata.items()
+        timed = instance.run.strata.items()
         return EpochReport(
             epoch=self.epoch,
             derivations=int(cells[at.C_DERIVATIONS]),
@@ -309,8 +282,8 @@ class Reading(Questions):
             changed=int(cells[at.DELTA + 1]),
             probed=int(cells[at.C_PROBED]),
             strata_run=strata,
-            strata_skipped=self._ran - strata,
-            recomputed=self._recomputed,
+            strata_skipped=instance.ran - strata,
+            recomputed=instance.recomputed,
             seconds=self._seconds,
             rules=MappingProxyType({n: count for n, count in enumerate(counts) if count}),
             strata=MappingProxyType(
@@ -326,8 +299,8 @@ class Reading(Questions):
         """
         from deltafix.engine.sizes import memory  # noqa: PLC0415
 
-        with self._writer:
-            return memory(self._arena, self._linked)
+        with self.writer:
+            return memory(self.instance.arena, self.instance.linked)
 
     def check_invariants(self) -> None:
         """Check the contract on the whole state (design: Maintenance). For tests; O(state).
@@ -338,37 +311,22 @@ class Reading(Questions):
         self.settle()
         from deltafix.engine.invariants import check_invariants  # noqa: PLC0415
 
-        with self._writer:
-            check_invariants(self._arena, self._linked)
-            self._strata.check_invariants()
+        with self.writer:
+            check_invariants(self.instance.arena, self.instance.linked)
+            self.instance.strata.check_invariants()
 
-    def _schema(self, relation: str) -> Schema:
-        schema = self.schemas.get(relation)
-        if schema is None and any(declared.name == relation for declared in self.program.relations):
-            raise UnknownRelationError(
-                f"relation {relation!r} is not kept as a whole: it is inline, its rows go into "
-                f"aggregates only, or they are computed only where outputs ask for them; "
-                f"`.output {relation}` would keep it"
-            )
-        if schema is None:
-            raise unknown_relation(relation, self.schemas)
-        return schema
-
-    def _committed(self, relation: str, *, given: bool = False) -> tuple[Codes, Words]:
+    def committed(self, relation: str, *, given: bool = False) -> tuple[Codes, Words]:
         """The codes (n, arity) of its rows, or of those that are given, and what they stand for.
 
-        Both of one moment: `compact` of another thread gives values other codes.
+        Both of one moment: `compact` of another thread gives values other codes. Raises
+        UnknownRelationError.
         """
         self.settle()
-        with self._gate:
-            number = self._number(relation)
+        with self.instance.gate:
+            instance = self.instance
+            number = instance.number(relation)
             if given:
-                codes = codes_where(self._arena, self._linked.given(relation), at.GIVEN)
+                codes = codes_where(instance.arena, instance.linked.given(relation), at.GIVEN)
             else:
-                codes = codes_where(self._arena, number, at.WAS)
-            return self._codes, codes
-
-    def _number(self, relation: str) -> int:
-        """Of a relation, within the gate: an edit of rules may just have taken it away."""
-        self._schema(relation)
-        return self._linked.ids[relation]
+                codes = codes_where(instance.arena, number, at.WAS)
+            return instance.codes, codes

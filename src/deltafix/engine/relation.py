@@ -42,7 +42,7 @@ class RelationView(Generic[R]):
     @property
     def schema(self) -> Schema:
         """The relation's schema. Raises UnknownRelationError once an edit of rules took it away."""
-        return self._db._schema(self.name)
+        return self._db.instance.schema(self.name)
 
     def rows(self) -> list[R]:
         """All rows, sorted."""
@@ -95,7 +95,7 @@ class RelationView(Generic[R]):
         return html_table(caption, self.schema.names, lines, len(self) - SHOWN)
 
     def _tuples(self, offset: int, limit: int) -> list[Row]:
-        values, codes = self._db._committed(self.name)
+        values, codes = self._db.committed(self.name)
         return values.rows(self.schema, codes[offset : offset + limit])
 
     def _objects(self, rows: Iterable[Row]) -> list[R]:

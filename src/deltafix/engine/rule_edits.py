@@ -27,10 +27,10 @@ from deltafix.datalog.source import Source, decode
 from deltafix.diagnostics import Diagnostic, Span, did_you_mean, render_all
 from deltafix.engine.bind import bound, folding
 from deltafix.engine.changes import ChangedRows
-from deltafix.engine.database import seen_schemas
+from deltafix.engine.instance import seen_schemas
 from deltafix.engine.link import link
 from deltafix.engine.outside import Users, outside_strata
-from deltafix.engine.state.edits import Edit, given_changes
+from deltafix.engine.state.edits import Edit
 from deltafix.engine.store import codes_where
 from deltafix.errors import FactError, FunctorError, ProgramError, UnknownRelationError
 from deltafix.kernel import layout as at
@@ -245,64 +245,69 @@ class RuleEpoch:
 
     def __init__(self, db: Database, edits: Sequence[RuleEdit]) -> None:
         self._db = db
+        self._instance = instance = db.instance
         self.edits = edits
-        self.program = program = changed_program(db.program, edits)
-        self._checked = typed(program)
-        cache = db._cache
-        self._cache = Cache(cache if cache is not None and cache.core is db._core else None)
-        self._core = renamed(lower(self._checked, self._cache), db._core, self._cache)
-        functions = dict(db._users.functors)
+        self.program = program = changed_program(instance.program, edits)
+        cache = instance.cache
+        self._cache = Cache(cache if cache is not None and cache.core is instance.core else None)
+        self._core = renamed(lower(typed(program), self._cache), instance.core, self._cache)
+        functions = dict(instance.users.functors)
         for name, function in (pair for edit in edits for pair in edit.functors.items()):
             if functions.setdefault(name, function) is not function:
                 message = f"@{name} was another function, whose values are remembered"
                 raise FunctorError(f"{message}; give this one a name of its own")
-        self._known_users = Users(functions, db._users.reducers)
+        self._known_users = Users(functions, instance.users.reducers)
         self._users = _bound(program, self._known_users)
-        self._tables = db._linked.tables
-        new = plan_core(self._core, self._tables.indexes(), db.plan.stages, self._cache)
+        self._tables = instance.linked.tables
+        new = plan_core(self._core, self._tables.indexes(), instance.plan.stages, self._cache)
         for relation in new.relations:
             if self._tables.types.get(relation.name, relation.types) != relation.types:
                 message = f"relation {relation.name} had other columns in an earlier program"
                 raise FactError(f"{message}; `db.compact()` forgets them", relation=relation.name)
         self._moved = self._moved_given(program, new)
-        self._step = step = transition(db.plan, new, self._moved.keys(), first=db._unrun)
-        known = {relation.name for relation in db.plan.relations}
+        self._step = step = transition(
+            instance.plan, new, self._moved.keys(), first=instance.is_unrun
+        )
+        known = {relation.name for relation in instance.plan.relations}
         self.recomputed = tuple(
             ", ".join(stage.relations)
             for number, stage in enumerate(step.after.stages)
             if number in step.fresh and known & set(stage.relations)
         )
         self._known = len(self._tables.numbers)
-        self._before = (db._run, db._strata, db._called, db._functors, db._limits)
-        self._schedule = int(db._arena.cells[at.SCHEDULE])
+        self._before = (
+            instance.run, instance.strata, instance.called, instance.functors, instance.limits,
+        )  # fmt: skip
+        self._schedule = int(instance.arena.cells[at.SCHEDULE])
         self.given: list[Edit] = []
-        self.linked = db._linked
+        self.linked = instance.linked
 
     def _moved_given(self, program: Program, new: Plan) -> dict[str, str]:
         """Relations whose given rows lie elsewhere in the new plan, and where.
 
         Raises UnknownRelationError for a relation with given rows that the new plan does not keep.
         """
-        db, kept = self._db, {relation.name for relation in new.relations}
+        instance, kept = self._instance, {relation.name for relation in new.relations}
+        arena, linked = instance.arena, instance.linked
         moved = {}
-        for name in db.schemas:
+        for name in instance.schemas:
             home = new.given.get(name, name)
-            if name in kept and home != db.plan.given.get(name, name):
+            if name in kept and home != instance.plan.given.get(name, name):
                 moved[name] = home
-            elif name not in kept and len(codes_where(db._arena, db._linked.given(name), at.GIVEN)):
+            elif name not in kept and len(codes_where(arena, linked.given(name), at.GIVEN)):
                 message = f"relation {name!r} has given rows, and the changed program keeps none"
                 raise UnknownRelationError(f"{message}; delete them, or add `.output {name}`")
         return moved
 
     def begin(self) -> None:
         """Lay out what is new, and let the next epoch run what leads from rules to rules."""
-        db, step = self._db, self._step
-        cells = db._arena.cells
-        self.given = given_changes(db._arena, db._given)  # before any are moved
-        db._rules = self
-        taken = {home: self._take(db._linked.given(name)) for name, home in self._moved.items()}
-        with db._gate:  # rows may move to make room for an index
-            linked = link(step.during, self._tables, db._codes, step.fresh)
+        instance, step = self._instance, self._step
+        cells, before = instance.arena.cells, instance.linked
+        self.given = instance.given_changes()  # before any are moved
+        self._db._rules = self
+        taken = {home: self._take(before.given(name)) for name, home in self._moved.items()}
+        with instance.gate:  # rows may move to make room for an index
+            linked = link(step.during, self._tables, instance.codes, step.fresh)
         for signal, flag in zip(SIGNALS, (at.WAS, at.NOW), strict=True):
             self._signal(linked.ids[signal], flag)
         for number in step.fresh & (linked.outside.keys() | linked.folds.keys()):
@@ -310,16 +315,16 @@ class RuleEpoch:
                 self._list_once(linked.ids[name])
         for home, rows in taken.items():
             self._give(linked.ids[home], rows)
-        asked = {**db._called.functors, **self._users.functors}  # the rules that go ask, too
+        asked = {**instance.called.functors, **self._users.functors}  # the rules that go ask, too
         users = replace(self._users, functors=asked)
-        strata = outside_strata(linked, db._codes, users, db._strata, step.kept)
-        db._run_with(self.program, linked, strata, users)
+        strata = outside_strata(linked, instance.codes, users, instance.strata, step.kept)
+        instance.run_with(self.program, linked, strata, users)
         if cells[at.SCHEDULE] in (at.DELETES_FIRST, at.INSERTS_FIRST, at.DRED):
             cells[at.SCHEDULE] = at.WAVEFRONT
 
     def _signal(self, number: int, flag: int) -> None:
         """Let the row of a signal have just gone (it held), or come (it holds)."""
-        cells, rb = self._db._arena.cells, self._tables.cell(number)
+        cells, rb = self._instance.arena.cells, self._tables.cell(number)
         cells[rb + at.R_N] = 1
         cells[int(cells[rb + at.R_ROWS]) >> 1] = at.USED | flag
         cells[int(cells[rb + at.R_CHANGED])] = 0
@@ -327,7 +332,7 @@ class RuleEpoch:
 
     def _take(self, number: int) -> Words:
         """Take all given rows from a relation, by the rules it had. O(given rows)."""
-        arena = self._db._arena
+        arena = self._instance.arena
         rows = np.ascontiguousarray(codes_where(arena, number, at.GIVEN))
         delete_rows(arena.words, arena.cells, rows.reshape(-1), number, len(rows))
         return rows
@@ -338,8 +343,8 @@ class RuleEpoch:
         Edits list a row as often as they are made, and the end of its stratum sorts that out; one
         that is no rules' from now on has no such end. O(rows listed).
         """
-        cells, rb = self._db._arena.cells, self._tables.cell(number)
-        listed = self._db._arena.take(rb + at.R_CHANGED)
+        cells, rb = self._instance.arena.cells, self._tables.cell(number)
+        listed = self._instance.arena.take(rb + at.R_CHANGED)
         rows = np.unique(listed)
         flags = cells[(int(cells[rb + at.R_ROWS]) + rows * int(cells[rb + at.R_STRIDE])) >> 1]
         rows = rows[((flags & at.WAS) != 0) != ((flags & at.NOW) != 0)]
@@ -348,44 +353,47 @@ class RuleEpoch:
 
     def _give(self, number: int, rows: Words) -> None:
         """Give rows to a relation, by the rules it has from now on. O(rows)."""
-        arena = self._db._arena
+        arena = self._instance.arena
         insert_rows(arena.words, arena.cells, rows.reshape(-1), number, len(rows))
 
     def prepare(self) -> None:
         """The epoch has run: link the plan from now on."""
-        db = self._db
-        self.linked = link(self._step.after, self._tables, db._codes)
-        after = seen_schemas(self.program, self.linked, physical=db._physical)
-        self.seen = {**db.schemas, **after}
+        instance = self._instance
+        self.linked = link(self._step.after, self._tables, instance.codes)
+        after = seen_schemas(self.program, self.linked, physical=instance.physical)
+        self.seen = {**instance.schemas, **after}
         self._some_go = len(self.seen) > len(after)
-        self.numbers = {**db._linked.ids, **self.linked.ids}
-        self._timed = db._run.strata
+        self.numbers = {**instance.linked.ids, **self.linked.ids}
+        self._timed = instance.run.strata
 
     def finish(self) -> None:
         """The epoch is committed. Doing this twice is doing it once."""
-        db, linked = self._db, self.linked
+        db, instance, linked = self._db, self._instance, self.linked
         if self._some_go:
             relations = {self.numbers[name]: schema for name, schema in self.seen.items()}
             db._changed_with_rules = ChangedRows(
-                db._arena, db._codes, relations, self.seen, db._gate
+                instance.arena, instance.codes, relations, self.seen, instance.gate
             )
-        db._users, db._checked, db._cache = self._known_users, self._checked, self._cache
-        db._take_up(self.program, self._core, linked)
-        db._run_with(self.program, linked, db._strata.taken_over(linked), self._users)
-        db._run.strata = self._timed
-        db._arena.cells[at.SCHEDULE] = self._schedule
+        instance.users, instance.cache = self._known_users, self._cache
+        instance.take_up(self.program, self._core, linked)
+        instance.run_with(self.program, linked, instance.strata.taken_over(linked), self._users)
+        instance.run.strata = self._timed
+        instance.arena.cells[at.SCHEDULE] = self._schedule
         db._rules = None  # last: an interrupted one is finished again
 
     def undo(self) -> None:
         """The kernel has taken the epoch back: the rules and tables are as before, too."""
-        db = self._db
-        db._rules = None
-        self._tables.forget(self._known, db.plan)
-        self._tables.describe(db.plan)
-        db._run, db._strata, db._called, db._functors, db._limits = self._before
-        db._arena.cells[at.N_RULES] = db._linked.rule_counts
-        db._arena.cells[at.SCHEDULE] = self._schedule
-        db._take_up(db.program, db._core, db._linked)  # rows may have become wider
+        instance = self._instance
+        self._db._rules = None
+        self._tables.forget(self._known, instance.plan)
+        self._tables.describe(instance.plan)
+        (
+            instance.run, instance.strata, instance.called, instance.functors, instance.limits,
+        ) = self._before  # fmt: skip
+        instance.arena.cells[at.N_RULES] = instance.linked.rule_counts
+        instance.arena.cells[at.SCHEDULE] = self._schedule
+        # Rows may have become wider.
+        instance.take_up(instance.program, instance.core, instance.linked)
 
 
 def _bound(program: Program, users: Users) -> Users:

@@ -23,11 +23,12 @@ if TYPE_CHECKING:
 def statistics(db: Database) -> dict[str, Statistics]:
     """Rows and keys of every relation of the plan, hidden ones too. O(rows log rows) an index."""
     by_name = {}
-    for relation in db.plan.relations:
-        codes = codes_where(db._arena, db._linked.ids[relation.name], at.WAS)
+    arena, linked = db.instance.arena, db.instance.linked
+    for relation in linked.plan.relations:
+        codes = codes_where(arena, linked.ids[relation.name], at.WAS)
         keys = {
             columns: _distinct(codes[:, list(columns)])
-            for columns in db.plan.indexes[relation.name]
+            for columns in linked.plan.indexes[relation.name]
         }
         by_name[relation.name] = Statistics(len(codes), keys)
     return by_name

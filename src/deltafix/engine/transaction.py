@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from threading import get_ident
 from types import MappingProxyType, TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, overload
+from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
 
 from deltafix.engine.changes import Changes
 from deltafix.engine.coded import CodedRows
 from deltafix.engine.codes import FEW
+from deltafix.engine.instance import Input
 from deltafix.engine.query import semijoin
 from deltafix.engine.relation import RelationView
 from deltafix.engine.store import changed_since, codes_where, relation_cell
@@ -35,14 +36,6 @@ if TYPE_CHECKING:
     from deltafix.engine.database import Database
     from deltafix.engine.rule_edits import RuleEdit
     from deltafix.rules.ast import Program
-
-
-class Input(NamedTuple):
-    """A relation to edit: the number of where given rows lie, and whether it has rules."""
-
-    schema: Schema
-    number: int
-    has_rules: bool
 
 
 class Transaction:
@@ -99,7 +92,7 @@ class Transaction:
             return 0
         if has_rules:
             self.edits_ruled = True
-        arena = self._db._arena
+        arena = self._db.instance.arena
         fresh: int = insert_rows(arena.words, arena.cells, codes, number, count)
         return fresh
 
@@ -111,15 +104,17 @@ class Transaction:
         UnknownRelationError, and FactError where the declarations differ.
         """
         self._require_open()
-        db = self._db
-        (schema, number, has_rules), theirs = db._input(relation), source._schema(relation)
+        instance = self._db.instance
+        schema, number, has_rules = instance.input(relation)
+        theirs = source.instance.schema(relation)
         if schema.show() != theirs.show():
             message = f"{schema.show()} is {theirs.show()} in the other database"
             raise FactError(message, relation=relation)
-        values, codes = source._committed(relation, given=given)
-        taken = db._codes.taken(schema, codes, values)
+        values, codes = source.committed(relation, given=given)
+        taken = instance.codes.taken(schema, codes, values)
         self.edits_ruled |= has_rules
-        return int(insert_rows(db._arena.words, db._arena.cells, taken, number, len(codes)))
+        arena = instance.arena
+        return int(insert_rows(arena.words, arena.cells, taken, number, len(codes)))
 
     @overload
     def delete(self, relation: RelationView[R], rows: Iterable[R]) -> int: ...
@@ -141,7 +136,7 @@ class Transaction:
             return 0
         if has_rules:
             self.edits_ruled = True
-        arena = self._db._arena
+        arena = self._db.instance.arena
         gone: int = delete_rows(arena.words, arena.cells, codes, number, count)
         if gone < count and self._missing == "error":
             before = relation_cell(arena, number, at.R_CHANGED + 1) - gone
@@ -162,7 +157,7 @@ class Transaction:
         Arguments and errors as for `insert`. O(rows).
         """
         (_, number, _), codes, count = self._encode(relation, rows)
-        arena = self._db._arena
+        arena = self._db.instance.arena
         given = (
             lookup(arena.words, arena.cells, codes, number, position, at.GIVEN) >= 0
             for position in range(count)
@@ -179,7 +174,7 @@ class Transaction:
         (schema, _, _), codes, count = self._encode(relation, rows)
         if count <= FEW:  # it may be the array of the next few rows, too
             codes = codes.copy()
-        return CodedRows(schema, codes.reshape(count, schema.arity), self._db._codes)
+        return CodedRows(schema, codes.reshape(count, schema.arity), self._db.instance.codes)
 
     def given_rows(self, relation: str, keys: Any | None = None) -> pa.Table:
         """The given rows of an input relation as an Arrow table, the transaction's edits included.
@@ -191,20 +186,20 @@ class Transaction:
         Raises UnknownRelationError, FactError (a relation with rules, or keys that are none of it).
         """
         self._require_open()
-        db = self._db
-        schema = db._schema(relation)
-        db._require_unruled(schema)
+        instance = self._db.instance
+        schema = instance.schema(relation)
+        instance.require_unruled(schema)
         if keys is None:
-            codes = codes_where(db._arena, db._linked.ids[relation], at.GIVEN)
-            return db._codes.table(schema, codes)
+            codes = codes_where(instance.arena, instance.linked.ids[relation], at.GIVEN)
+            return instance.codes.table(schema, codes)
         from deltafix.facts.arrow import check_table  # noqa: PLC0415
 
         columns = [c for c, name in enumerate(schema.names) if name in keys.column_names]
         part = Schema(relation, tuple(schema.columns[c] for c in columns))
-        wanted = db._codes.encode_table(part, check_table(part, keys, encoded=True))
+        wanted = instance.codes.encode_table(part, check_table(part, keys, encoded=True))
         wanted = wanted.reshape(keys.num_rows, len(columns))
-        codes = semijoin(db._arena, db._linked, relation, columns, wanted)
-        return db._codes.table(schema, codes)
+        codes = semijoin(instance.arena, instance.linked, relation, columns, wanted)
+        return instance.codes.table(schema, codes)
 
     def add_rule(self, text: str) -> RuleEdit:
         """Add rules and subsumptions, as text; declarations of what is new may stand with them.
@@ -348,7 +343,7 @@ class Transaction:
             elif self._state == "open" or isinstance(error, KeyboardInterrupt):
                 # Behind the kernel's commit: the epoch stands, and all else is to follow.
                 if self._state == "open":
-                    with db._gate:
+                    with db.instance.gate:
                         db._stand(self)
                     self._state = "committed"
                 self._end()
@@ -361,7 +356,7 @@ class Transaction:
                 db._end()
             return
         # Other threads' epochs wait until this one is told of: watchers hear them in order.
-        with db._writer:
+        with db.writer:
             if db._open() is self:
                 db._end()
             db._watchers.committed(self)
@@ -376,17 +371,17 @@ class Transaction:
         self, relation: str | RelationView[Any], rows: Iterable[Row] | Any
     ) -> tuple[Input, Words, int]:
         self._require_open()
-        db = self._db
-        to = db._inputs.get(relation) if type(relation) is str else None
+        instance = self._db.instance
+        to = instance.inputs.get(relation) if type(relation) is str else None
         if to is None:
-            to = db._input(relation.name if isinstance(relation, RelationView) else relation)
+            to = instance.input(relation.name if isinstance(relation, RelationView) else relation)
         schema = to[0]
         if type(rows) is list and len(rows) <= FEW:
-            codes = db._codes.encode_few(schema, rows)
+            codes = instance.codes.encode_few(schema, rows)
             if codes is not None:
                 return to, codes, len(rows)
         if isinstance(rows, CodedRows):
-            return to, rows.flat(schema, db._codes), len(rows)
+            return to, rows.flat(schema, instance.codes), len(rows)
         if isinstance(rows, np.ndarray):
             return to, self._encode_array(schema, rows), len(rows)
         if not isinstance(rows, list | tuple | set | frozenset):
@@ -394,29 +389,30 @@ class Transaction:
 
             if is_tabular(rows):
                 table = check_table(schema, rows, encoded=True)
-                return to, db._codes.encode_table(schema, table), table.num_rows
+                return to, instance.codes.encode_table(schema, table), table.num_rows
         checked = schema.check_rows(rows)
-        return to, db._codes.encode_rows(schema, checked), len(checked)
+        return to, instance.codes.encode_rows(schema, checked), len(checked)
 
     def _encode_array(self, schema: Schema, rows: Any) -> Words:
-        db = self._db
+        instance = self._db.instance
         whole = all(kind in ("number", "unsigned") for kind in schema.types)
         signed = rows.dtype.kind == "i" and "unsigned" not in schema.types
         signed = signed and all(column.bits == WORD for column in schema.columns)
         if whole and signed and rows.ndim == 2 and rows.shape[1] == schema.arity:
-            return db._codes.encode_array(schema, rows)
+            return instance.codes.encode_array(schema, rows)
         from deltafix.facts.arrow import check_array  # noqa: PLC0415
 
         table = check_array(schema, rows)
-        return db._codes.encode_table(schema, table)
+        return instance.codes.encode_table(schema, table)
 
     def _missing_row(self, schema: Schema, codes: Words, position: int) -> MissingRowError:
         width = schema.arity
-        row = self._db._codes.rows(
+        instance = self._db.instance
+        row = instance.codes.rows(
             schema, codes[position * width : (position + 1) * width].reshape(1, width)
         )[0]
         message = f"cannot delete {show_row(schema.relation, row)}: it is not a given row"
-        if schema.relation in self._db._ruled:
+        if schema.relation in instance.ruled:
             message += "; what follows from rules goes with what it follows from"
         error = MissingRowError(message)
         # A note, since what is said at a prompt or over HTTP has neither calls nor parameters.

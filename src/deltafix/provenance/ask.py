@@ -50,7 +50,7 @@ def fact_of(
     known = db.schemas if schemas is None else schemas
     if row is None:
         return read_ground(fact, known)
-    schema = known.get(fact) or db._schema(fact)
+    schema = known.get(fact) or db.instance.schema(fact)
     (checked,) = schema.check_rows([row])
     return fact, checked
 
@@ -68,7 +68,7 @@ def why(
     """See `Database.why`."""
     _require_positive(limit=limit, max_steps=max_steps, max_work=max_work)
     relation, checked = fact_of(db, fact, row)
-    (held,) = db._schema(relation).encoded([checked])
+    (held,) = db.instance.schema(relation).encoded([checked])
     answers = proofs.why(
         db,
         relation,
@@ -94,7 +94,7 @@ def why_not(
     _require_positive(max_depth=max_depth, max_work=max_work)
     _require_positive(least=0, limit=limit, max_edits=max_edits)
     relation, checked = fact_of(db, fact, row)
-    (held,) = db._schema(relation).encoded([checked])
+    (held,) = db.instance.schema(relation).encoded([checked])
     return absence(
         db,
         relation,
@@ -137,8 +137,8 @@ class IndexedRows(LiveRows):
         group = self._group(relation, pattern)
         if group is not None:
             return len(group)
-        db = self.state.db
-        return relation_cell(db._arena, db._linked.ids[relation], at.R_WAS)
+        instance = self.state.db.instance
+        return relation_cell(instance.arena, instance.linked.ids[relation], at.R_WAS)
 
     def _slice(self, relation: str, pattern: Pattern) -> Codes:
         group = self._group(relation, pattern)
@@ -146,22 +146,22 @@ class IndexedRows(LiveRows):
 
     def _group(self, relation: str, pattern: Pattern) -> Codes | None:
         """The rows that fit, by the widest index for them; None where there is none."""
-        db = self.state.db
+        instance = self.state.db.instance
         types = self.words.types[relation]
         known: dict[int, int] = {}
         for column, value in enumerate(pattern):
             if value is not ...:
-                code = db._codes.known(types[column], value)
+                code = instance.codes.known(types[column], value)
                 if code is None:
                     return np.empty((0, len(types)), np.int32)
                 known[column] = code
-        usable = [c for c in db.plan.indexes[relation] if c and set(c) <= known.keys()]
+        usable = [c for c in instance.plan.indexes[relation] if c and set(c) <= known.keys()]
         if not usable:
             return None
         index = max(usable, key=len)
         key = tuple(known[column] for column in index)
         mask = self.state.mask
-        group = rows_of_group(db._arena, db._linked, relation, index, key, mask=mask)
+        group = rows_of_group(instance.arena, instance.linked, relation, index, key, mask=mask)
         for column, code in known.items():
             group = group[group[:, column] == code]
         return group
@@ -188,8 +188,8 @@ def step_from_delta(
     db: Database, relation: str, rows: Iterable[Row], through: Iterable[str]
 ) -> list[Row]:
     """See `Database.step_from_delta`."""
-    schema = db._schema(relation)
-    followed = {relation, *(db._schema(name).relation for name in through)}
+    schema = db.instance.schema(relation)
+    followed = {relation, *(db.instance.schema(name).relation for name in through)}
     wanted = schema.encoded(schema.check_rows(list(rows)))
     with committed(db) as state:
         for row in wanted:
@@ -270,7 +270,7 @@ def _reads(words: Words, clauses: Iterable[Clause], how: str) -> Iterator[tuple[
 
 def derivation_count(db: Database, relation: str, row: Row) -> int:
     """See `Database.derivation_count`."""
-    schema = db._schema(relation)
+    schema = db.instance.schema(relation)
     (checked,) = schema.encoded(schema.check_rows([row]))
     with committed(db) as state:
         fact = _require(state, relation, checked)

@@ -134,7 +134,7 @@ class _Search:
         self.db = db
         self.delta = delta
         self.sign, self.relation, self.decoded = change
-        schema = delta.schemas.get(self.relation) or db._schema(self.relation)
+        schema = delta.schemas.get(self.relation) or db.instance.schema(self.relation)
         (self.row,) = schema.encoded([self.decoded])
         self.left = max_trials
         self.inputs = self._input_changes(edited.given)
@@ -161,12 +161,12 @@ class _Search:
             return [
                 (1 if part.added else -1, part.schema.relation, row)
                 for part in given
-                for row in self.db._codes.rows(part.schema, part.codes)
+                for row in self.db.instance.codes.rows(part.schema, part.codes)
             ]
         return [
             (sign, name, row)
             for name, part in self.delta.items()
-            if name not in self.db._ruled
+            if name not in self.db.instance.ruled
             for sign, row in part.signed()
         ]
 
@@ -190,7 +190,7 @@ class _Search:
         with self._state_after(changes) as state:
             if state is None:
                 return False
-            known = self.relation in state.db._linked.ids
+            known = self.relation in state.db.instance.linked.ids
             holds = known and state.fact(self.relation, self.row) is not None
             return holds == (self.sign > 0)
 
@@ -290,18 +290,21 @@ class Before:
         self._said = rule_changes(program, db.program)
         self.rules = list(self._said)
         declared = {functor.name for functor in self._program.functors}
-        known = {name: functor for name, functor in db._users.functors.items() if name in declared}
-        users = Users(known, db._users.reducers)
+        instance = db.instance
+        known = {
+            name: functor for name, functor in instance.users.functors.items() if name in declared
+        }
+        users = Users(known, instance.users.reducers)
         self._trial = Database(
             self._program, strategy=db.strategy, budget=db.budget, users=users,
-            physical=db._physical,
+            physical=instance.physical,
         )  # fmt: skip
-        self._trial._strata.prefer(rows)
+        self._trial.instance.strata.prefer(rows)
         with self._trial.transaction(missing="ignore") as tx:
             for name, schema in db.schemas.items():
                 if name in self._trial.schemas:
-                    codes = codes_where(db._arena, db._linked.given(name), at.GIVEN)
-                    tx.insert(name, db._codes.rows(schema, codes))
+                    codes = codes_where(instance.arena, instance.linked.given(name), at.GIVEN)
+                    tx.insert(name, instance.codes.rows(schema, codes))
             _edit(tx, _undone(inputs))
 
     @contextmanager

@@ -166,7 +166,8 @@ class Rows:
         return min((high - low for _, _, low, high in ranges), default=len(self._table(relation)))
 
     def _compute(self, literal: Apply) -> Callable[..., Any]:
-        return self.state.db._functors.of(Memo(literal.functor, literal.types, literal.result))
+        memo = Memo(literal.functor, literal.types, literal.result)
+        return self.state.db.instance.functors.of(memo)
 
     def _slice(self, relation: str, pattern: Pattern) -> Codes:
         """The codes of the rows that fit, by the column that leaves fewest."""
@@ -189,7 +190,7 @@ class Rows:
         ranges = []
         for column, value in enumerate(pattern):
             if value is not ...:
-                code = self.state.db._codes.known(self.words.types[relation][column], value)
+                code = self.state.db.instance.codes.known(self.words.types[relation][column], value)
                 if code is None:
                     return None
                 keys = self._order(relation, column)[1]
@@ -200,9 +201,9 @@ class Rows:
     def _table(self, relation: str) -> Codes:
         table = self._tables.get(relation)
         if table is None:
-            db = self.state.db
-            number = db._linked.ids[relation]
-            table = self._tables[relation] = codes_where(db._arena, number, self.state.mask)
+            instance = self.state.db.instance
+            table = codes_where(instance.arena, instance.linked.ids[relation], self.state.mask)
+            self._tables[relation] = table
         return table
 
     def _order(self, relation: str, column: int) -> Any:
@@ -236,7 +237,7 @@ class LiveRows(Rows):
 
     def records(self, relation: str) -> Mapping[Row, Record]:
         """What the stratum knows of the rows of one of its relations."""
-        stratum = self.state.db._strata.of(self.words.strata[relation])
+        stratum = self.state.db.instance.strata.of(self.words.strata[relation])
         assert isinstance(stratum, BeyondStratum)  # noqa: S101  the only kind with records
         return stratum.facts(relation)
 

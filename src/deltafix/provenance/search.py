@@ -61,7 +61,7 @@ class Found:
 def searcher_of(db: Database) -> Searcher:
     """The searcher of a database; made at the first question, and again when rules change."""
     searcher = _SEARCHERS.get(db)
-    if searcher is None or searcher.linked is not db._linked:
+    if searcher is None or searcher.linked is not db.instance.linked:
         searcher = _SEARCHERS[db] = Searcher(db)
     return searcher
 
@@ -70,9 +70,9 @@ class Searcher:
     """Arrays and program of the search over one database."""
 
     def __init__(self, db: Database) -> None:
-        self.linked = db._linked
-        self.arena = db._arena
-        self.program: HeadProgram = head_program(self.linked, db._codes)
+        instance = db.instance
+        self.linked, self.arena = instance.linked, instance.arena
+        self.program: HeadProgram = head_program(self.linked, instance.codes)
         self.names = {number: name for name, number in self.linked.ids.items()}
         self.types = {relation.name: relation.types for relation in db.plan.relations}
         self.work = 0

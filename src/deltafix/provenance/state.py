@@ -53,16 +53,16 @@ class State:
 
     def fact(self, relation: str, row: Row) -> Fact | None:
         """The fact, if it holds in this state. The row has been checked. O(1)."""
-        db = self.db
+        instance = self.db.instance
         codes = []
         for kind, value in zip(self.searcher.types[relation], row, strict=True):
-            code = db._codes.known(kind, value)
+            code = instance.codes.known(kind, value)
             if code is None:
                 return None
             codes.append(code)
-        number = db._linked.ids[relation]
+        arena, number = instance.arena, instance.linked.ids[relation]
         key = np.array(codes, dtype=np.int32)
-        row_index = lookup(db._arena.words, db._arena.cells, key, number, 0, self.mask)
+        row_index = lookup(arena.words, arena.cells, key, number, 0, self.mask)
         return None if row_index < 0 else (number << 32) | int(row_index)
 
     def smallest(self, fact: Fact, work: int, steps: int) -> Found | None:
@@ -77,10 +77,10 @@ class State:
 @contextmanager
 def committed(db: Database) -> Iterator[State]:
     """The state of the last committed epoch. Waits for a transaction of another thread."""
-    if db._closed:
+    if db.closed:
         raise TransactionError("the database is closed")
     db.settle()
-    with db._writer:
+    with db.writer:
         yield State(db, at.WAS, db.epoch)
 
 
@@ -96,9 +96,11 @@ def trial(
     Raises what a commit raises: TransactionError if this thread has a transaction open, and
     BudgetError.
     """
-    cells = db._arena.cells
-    rules = slice(int(cells[at.RULE_COUNTS]), int(cells[at.RULE_COUNTS]) + db._linked.rule_counts)
     transaction = db.transaction(missing="ignore")
+    instance = db.instance
+    cells = instance.arena.cells
+    first = int(cells[at.RULE_COUNTS])
+    rules = slice(first, first + instance.linked.rule_counts)
     # The report of the last epoch is read from counters that the trial's epoch counts on.
     counters, counts = cells[_COUNTERS].copy(), cells[rules].copy()
     changed = int(cells[at.DELTA + 1])
@@ -109,12 +111,12 @@ def trial(
         for (sign, relation), rows in sorted(grouped.items()):
             (transaction.insert if sign > 0 else transaction.delete)(relation, rows)
         if chosen is not None:
-            db._strata.prefer(chosen)
-        db._run.epoch(db.budget)
+            instance.strata.prefer(chosen)
+        instance.run.epoch(db.budget)
         yield State(db, at.NOW, ("trial", next(_trials)))
     finally:
         transaction.rollback()
         if chosen is not None:  # a stratum that did not run would still wish for them
-            db._strata.prefer(lambda _: ())
+            instance.strata.prefer(lambda _: ())
         cells[_COUNTERS], cells[rules] = counters, counts
         cells[at.DELTA + 1] = changed

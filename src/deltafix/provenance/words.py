@@ -171,10 +171,11 @@ class Words:
 
         That keeps the plan and makes the codes anew: a proof would name values of before.
         """
-        words = _WORDS.get(db)
-        if words is None or words.plan is not db.plan or words._codes is not db._codes:
-            schemas = {} if db._physical else row_schemas(db.program)
-            words = _WORDS[db] = cls(db.program, db.plan, db._codes, schemas)
+        words, instance = _WORDS.get(db), db.instance
+        plan, codes = instance.plan, instance.codes
+        if words is None or words.plan is not plan or words._codes is not codes:
+            schemas = {} if instance.physical else row_schemas(instance.program)
+            words = _WORDS[db] = cls(instance.program, plan, codes, schemas)
         return words
 
     def _plain(self) -> frozenset[str]:

@@ -165,7 +165,7 @@ class Transactions(Maintained):
         self._journal.clear()
         self._pending.clear()
         if self._db is not None:
-            self._db._abandon()
+            self._db.abandon()
         if self._is_final:
             self._end_steps()
         if self._open:

@@ -37,7 +37,7 @@ def graph(db: Database, relation: str, focus: str = "", depth: int = 1) -> dict[
     if schema.arity != 2:
         message = f"{schema.show()} is no graph: only a relation of two columns is one"
         raise FactError(message, relation=relation)
-    values, codes = db._committed(relation)
+    values, codes = db.committed(relation)
     ends: Ids = codes.astype(np.int64)
     ends[:, 1] += _shift(schema)
     focused = _named(db, values, schema, ends, focus) if focus else ends[:0, 0]
@@ -92,7 +92,7 @@ def _around(ends: Ids, start: Ids, depth: int) -> tuple[Ids, bool]:
 
 def _named(db: Database, values: Codes, schema: Schema, ends: Ids, focus: str) -> Ids:
     """The nodes with this label, or if there is none those whose label contains it."""
-    with db._gate:  # a commit may enter symbols meanwhile
+    with db.instance.gate:  # a commit may enter symbols meanwhile
         code = values.known("symbol", focus)
     if code is not None:  # the labels of all nodes need not be read
         shifts = [0, _shift(schema)]

@@ -73,7 +73,7 @@ class RuleSource:
 
     def __init__(self, db: Database) -> None:
         self.db = db
-        self.lock = db._writer
+        self.lock = db.writer
         self.reading: Any = nullcontext()  # the engine has its readers wait for as little as it can
 
     @property
@@ -98,7 +98,7 @@ class RuleSource:
         name = schema.relation
         columns = tuple((column.name, str(column.type), False) for column in schema.columns)
         is_graph = schema.arity == 2
-        kind: Kind = "derived" if name in self.db._ruled else "input"
+        kind: Kind = "derived" if name in self.db.instance.ruled else "input"
         return Served(name, kind, columns, is_graph, schema)
 
     def count(self, name: str) -> int:

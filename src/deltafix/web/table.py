@@ -135,7 +135,7 @@ class Tables:
         key = (view, db.epoch, schema)
         ordered = self._kept.get(key)
         if ordered is None:
-            values, codes = db._committed(view.relation)
+            values, codes = db.committed(view.relation)
             left = codes[self._fits(view, schema, values, codes)]
             order = self._order(view, schema, values, left)
             ordered = _Ordered(schema, values, left[order], len(codes))

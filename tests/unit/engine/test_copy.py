@@ -74,7 +74,7 @@ def test_only_values_that_are_used_are_entered() -> None:
             tx.delete("some", [(n, f"s{n}") for n in range(-99, 0)])
         with other.transaction() as tx:
             tx.copy("some", one)
-        assert list(other._codes.symbols) == ["s-100"]
+        assert list(other.instance.codes.symbols) == ["s-100"]
 
 
 def test_what_cannot_be_copied_is_refused() -> None:

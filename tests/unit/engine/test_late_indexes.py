@@ -26,8 +26,8 @@ JOIN = ".decl sold(order: number, kind: number)\nsold(o, k) :- line(o, i), item(
 
 def late(db: deltafix.Database, relation: str) -> dict[tuple[int, ...], bool]:
     """By columns whether each index of a relation is late."""
-    cells, number = db._arena.cells, db._linked.ids[relation]
-    first = relation_cell(db._arena, number, at.R_IDX)
+    cells, number = db.instance.arena.cells, db.instance.linked.ids[relation]
+    first = relation_cell(db.instance.arena, number, at.R_IDX)
     starts = (int(cells[at.IDXS]) + (first + n) * at.XSZ for n in range(1 << 10))
     return {
         columns: bool(cells[start + at.X_LATE])

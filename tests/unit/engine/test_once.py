@@ -76,10 +76,10 @@ def test_where_constants_have_other_codes_a_program_is_written_anew(
     with deltafix.connect(program) as db:
         with db.transaction() as tx:
             tx.insert("a", [(1, "a text before the constants")])
-        again = link.link(db.plan, db._linked.tables, db._codes, begun=db._prepared)
-        assert again.ids == db._linked.ids
+        again = link.link(db.plan, db.instance.linked.tables, db.instance.codes, begun=db._prepared)
+        assert again.ids == db.instance.linked.ids
         monkeypatch.setattr(link.Tables, "lay_out", after_others)
-        link.link(db.plan, db._linked.tables, db._codes, begun=db._prepared)
+        link.link(db.plan, db.instance.linked.tables, db.instance.codes, begun=db._prepared)
     assert len(written) == 2
     assert rows_of(program) == first
 
@@ -122,7 +122,7 @@ def test_what_nodes_of_a_body_say_alike_is_written_once() -> None:
     decls = "".join(f".decl {n}(x: number, y: number)\n.input {n}\n" for n in names)
     body = ", ".join(f"{n}(x, y{n})" for n in names)
     with deltafix.connect(f"{decls}.decl h(x: number)\nh(x) :- {body}.") as db:
-        plan, program = db.plan, db._linked.program
+        plan, program = db.plan, db.instance.linked.program
     ((number, stage),) = ((n, one) for n, one in enumerate(plan.stages) if one.lower)
     variant = stage.lower[0]
     candidates = sum(len(node.candidates) for node in variant.nodes)

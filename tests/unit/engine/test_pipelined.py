@@ -94,9 +94,9 @@ def test_oracle_totals_follow_what_is_not_kept(strategy: str) -> None:
                 assert ({*held} - went) | came == {*shown(db)[name]}
             db.check_invariants()
         for hidden in db.plan.pipelined:
-            number = db._linked.ids[hidden]
-            assert relation_cell(db._arena, number, at.R_N) == 0
-            derived = relation_cell(db._arena, number, at.R_DERIVATIONS)
+            number = db.instance.linked.ids[hidden]
+            assert relation_cell(db.instance.arena, number, at.R_N) == 0
+            derived = relation_cell(db.instance.arena, number, at.R_DERIVATIONS)
             assert derived == sum(count for _, count in expected(rows)["lines"]) > 0
 
 

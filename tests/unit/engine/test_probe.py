@@ -50,8 +50,9 @@ def test_reads_are_those_of_the_committed_rows_through_random_edits():
             assert seen(db, names) == there
         there = (there | new) - gone
         assert seen(db, names) == there
-    db.compact()
-    assert seen(db, names) == there
+        if random.random() < 0.2:  # what is edited behind it is in another arena
+            db.compact()
+            assert seen(db, names) == there
     with db.transaction() as tx:
         tx.change_program(TEXT + ".decl more(x: symbol) more(x) :- two(x, _).")
     assert seen(db, names) == there

@@ -328,7 +328,11 @@ def test_an_image_is_of_the_rules_as_they_were_edited(tmp_path) -> None:
 @pytest.mark.parametrize("durable", [False, True])
 def test_compacting_forgets_what_no_rule_needs_and_no_row_says(tmp_path, durable) -> None:
     def tables(db: deltafix.Database) -> tuple[object, ...]:
-        return len(db._linked.tables.numbers), db._linked.tables.indexes(), list(db._codes.symbols)
+        return (
+            len(db.instance.linked.tables.numbers),
+            db.instance.linked.tables.indexes(),
+            list(db.instance.codes.symbols),
+        )
 
     def grow(db: deltafix.Database) -> None:
         with db.transaction() as tx:
@@ -347,7 +351,7 @@ def test_compacting_forgets_what_no_rule_needs_and_no_row_says(tmp_path, durable
             tx.change_program(GRAPH)
             tx.delete("edge", [("c", "z"), ("z", "b")])
         epoch = db.epoch
-        assert len(db._codes.symbols) > len(wanted[2])
+        assert len(db.instance.codes.symbols) > len(wanted[2])
         assert tables(db)[1] != wanted[1]
         db.compact()
         assert (tables(db), db.epoch, db.count("path")) == (wanted, epoch, 2)
@@ -504,7 +508,7 @@ def test_a_helper_that_comes_back_finds_its_table(closure) -> None:
         with closure.transaction() as tx:
             tx.remove_rule(rule)
         closure.check_invariants()
-        tables.append(len(closure._linked.tables.numbers))
+        tables.append(len(closure.instance.linked.tables.numbers))
     assert len(set(tables)) == 1
 
 

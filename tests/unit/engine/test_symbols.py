@@ -116,10 +116,10 @@ def test_a_float_that_is_asked_for_is_not_entered() -> None:
     with deltafix.connect(".decl p(x: float)\n.input p") as db:
         with db.transaction() as tx:
             tx.insert("p", [(0.5,)])
-        wide = len(db._arena.take(at.WIDE))
+        wide = len(db.instance.arena.take(at.WIDE))
         assert db.select("p", (0.25,)) == []
         assert db.select("p", (0.5,)) == [(0.5,)]
-        assert len(db._arena.take(at.WIDE)) == wide
+        assert len(db.instance.arena.take(at.WIDE)) == wide
 
 
 def test_the_order_of_symbols_is_that_of_code_points() -> None:

@@ -41,9 +41,9 @@ def is_free(db: deltafix.Database) -> bool:
     """Whether another thread could write."""
 
     def tried() -> bool:
-        taken = db._writer.acquire(blocking=False)
+        taken = db.writer.acquire(blocking=False)
         if taken:
-            db._writer.release()
+            db.writer.release()
         return taken
 
     return elsewhere(tried)
@@ -152,7 +152,7 @@ def test_the_epoch_that_connect_left_open_is_seen_by_nobody() -> None:
 def test_a_transaction_that_waited_for_a_database_that_closes_does_not_begin(monkeypatch) -> None:
     """It went into the files of a state that had been given back."""
     with deltafix.connect(PROGRAM) as db:
-        writer = db._writer
+        writer = db.writer
 
         class Closing:
             def acquire(self) -> bool:
@@ -162,10 +162,10 @@ def test_a_transaction_that_waited_for_a_database_that_closes_does_not_begin(mon
             def release(self) -> None:
                 writer.release()
 
-        monkeypatch.setattr(db, "_writer", Closing())
+        monkeypatch.setattr(db, "writer", Closing())
         with pytest.raises(TransactionError, match="the database is closed"):
             db.transaction()
-        monkeypatch.setattr(db, "_writer", writer)
+        monkeypatch.setattr(db, "writer", writer)
         assert is_free(db)
 
 

@@ -326,11 +326,11 @@ def test_what_tables_outgrow_is_given_back_while_an_epoch_runs(
             db.compact()
             with db.transaction() as tx:
                 tx.delete("edge", [(-1, -2)])
-        arena, release = db._arena, Arena.release
+        arena, release = db.instance.arena, Arena.release
 
         def noted(self: Arena, *, keep: bool = False) -> None:
             if blocks := int(self.cells[at.DEAD + 1]):
-                given_back.append((blocks, db._gate.locked()))
+                given_back.append((blocks, db.instance.gate.locked()))
             release(self, keep=keep)
 
         monkeypatch.setattr(Arena, "release", noted)
@@ -348,7 +348,7 @@ def test_large_epochs_use_the_same_memory_again() -> None:
     edges = [(i, (i + 1) % 60) for i in range(60)]
     taken = []
     with deltafix.connect(NUMBERS) as db:
-        cells = db._arena.cells
+        cells = db.instance.arena.cells
         cells[at.LEAST_BLOCK], cells[at.SHARE_FROM], cells[at.BATCH_FROM] = 16, 1, 0
         for epoch in range(12):
             with db.transaction() as tx:
@@ -653,7 +653,7 @@ def test_a_count_is_not_read_while_a_commit_tells_its_rows(monkeypatch: pytest.M
         locked = []
 
         def noted(*args: Any) -> int:
-            locked.append(db._gate.locked())
+            locked.append(db.instance.gate.locked())
             return cell(*args)
 
         monkeypatch.setattr(reading, "relation_cell", noted)
@@ -677,16 +677,16 @@ def test_rows_that_are_read_are_those_before_a_compact_meanwhile(
                 tx.insert("p", [("a",), ("b",), ("c",)])
             with db.transaction() as tx:
                 tx.delete("p", [("a",)])
-            committed = db._committed
+            committed = db.committed
 
             def and_compact(relation: str) -> Any:
                 with monkeypatch.context() as patch:
-                    patch.setattr(db, "_committed", committed)  # noqa: B023  read at once
+                    patch.setattr(db, "committed", committed)  # noqa: B023  read at once
                     found = committed(relation)  # noqa: B023
                     db.compact()
                 return found
 
-            monkeypatch.setattr(db, "_committed", and_compact)
+            monkeypatch.setattr(db, "committed", and_compact)
             assert sorted(read(db)) == [("b",), ("c",)]
 
 

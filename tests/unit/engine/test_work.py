@@ -152,7 +152,7 @@ def test_a_wave_that_costs_more_than_recomputing_is_abandoned() -> None:
     size = 12 if JIT_DISABLED else 24
     for patience in (10**9, 0):
         with clique(size) as db:
-            db._arena.cells[layout.PATIENCE] = patience
+            db.instance.arena.cells[layout.PATIENCE] = patience
             whole = db.last_epoch
             with db.transaction() as tx:
                 tx.delete("edge", [(size - 1, 0)])
@@ -312,7 +312,9 @@ def test_the_derivations_that_hold_are_counted_through_all_edits(strategy: str) 
     """What a recomputation would find: it decides when a wave is given up."""
 
     def counted(db: deltafix.Database) -> int:
-        return relation_cell(db._arena, db._linked.ids["path"], layout.R_DERIVATIONS)
+        return relation_cell(
+            db.instance.arena, db.instance.linked.ids["path"], layout.R_DERIVATIONS
+        )
 
     rng = Random(strategy)
     held: set[tuple[int, int]] = set()
@@ -377,7 +379,7 @@ def test_a_suspect_that_is_dear_to_search_for_waits_for_the_end_of_the_wave() ->
                 tx.insert("copy", [(4, 6), (6, 7)])
             with db.transaction() as tx:
                 tx.insert("addr", [(7, 1)])
-            db._arena.cells[layout.LOOKS] = looks
+            db.instance.arena.cells[layout.LOOKS] = looks
             with db.transaction() as tx:
                 tx.delete("load", [(0, 50)])
             assert list(tx.delta["pt"].removed) == []
@@ -401,13 +403,13 @@ def test_an_epoch_that_is_taken_back_puts_back_what_counts_all_derivations() -> 
     with hub((0, 2), (2, 0)) as db:
         counts = derivation_counts(db)
         edits = {"copy": [(51, 0)], "addr": [(70, 71), (70, 72)]}
-        db._arena.cells[layout.MAX_ROUNDS] = 1
+        db.instance.arena.cells[layout.MAX_ROUNDS] = 1
         with pytest.raises(BudgetError), db.transaction() as tx:
             for name, rows in edits.items():
                 tx.insert(name, rows)
         assert derivation_counts(db) == counts
         db.check_invariants()
-        db._arena.cells[layout.MAX_ROUNDS] = 0
+        db.instance.arena.cells[layout.MAX_ROUNDS] = 0
         with db.transaction() as tx:
             for name, rows in edits.items():
                 tx.insert(name, rows)
@@ -447,9 +449,9 @@ def test_rows_that_comparisons_drop_are_read_and_stop_for_cancelling(above: int)
         wanted = {n for n in range(4, 20_000) if n % 7 in (3, 5) and n > above}
         assert {x for (x,) in db.rows("p")} == wanted
         assert db.last_epoch.derivations == len(wanted)
-        number = db._linked.ids["e"]
-        assert relation_cell(db._arena, number, layout.R_NOW) == 20_000
+        number = db.instance.linked.ids["e"]
+        assert relation_cell(db.instance.arena, number, layout.R_NOW) == 20_000
         if above == 30000:  # from all rows of one of the two
-            assert db._arena.cells[layout.C_TRIED] == 20_000
-            assert db._arena.cells[layout.QUOTA] > 0
+            assert db.instance.arena.cells[layout.C_TRIED] == 20_000
+            assert db.instance.arena.cells[layout.QUOTA] > 0
         db.check_invariants()

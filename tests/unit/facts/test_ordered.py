@@ -58,7 +58,9 @@ def test_the_order_is_that_of_tuples(
             tx.insert("wide", [tuple(rng.randrange(2**30) for _ in range(4)) for _ in range(count)])
         for name in ("r", "wide"):
             schema, found = db.schemas[name], db.ordered(name)
-            wanted = sorted_rows(schema.types, db._codes.rows(schema, db._committed(name)[1]))
+            wanted = sorted_rows(
+                schema.types, db.instance.codes.rows(schema, db.committed(name)[1])
+            )
             assert repr([*found]) == repr(wanted) == repr(db.rows(name))
             if count >= codes.ORDERED_FROM:  # Python sorts none of so many
                 monkeypatch.setattr(side, "sorted_rows", None)

@@ -48,10 +48,10 @@ class Loaded:
         with self.db.transaction() as tx:
             for name, rows in self.rows.items():
                 tx.insert(name, rows)
-        self.words, self.cells = self.db._arena.words, self.db._arena.cells
-        self.program = self.db._linked.program
+        self.words, self.cells = self.db.instance.arena.words, self.db.instance.arena.cells
+        self.program = self.db.instance.linked.program
         stages = self.program[self.program[1] :][: self.program[0]]
-        self.out = self.db._linked.ids["out"]
+        self.out = self.db.instance.linked.ids["out"]
         (self.stage,) = (t for t in stages if self.program[t + at.T_RECURSIVE])
         rb = self.cells[at.RELS] + self.out * at.RSZ
         self.indexes = int(self.cells[rb + at.R_NIDX])
@@ -63,11 +63,11 @@ class Loaded:
         return next(row for row in self.rows["left"] if row[0] == x)
 
     def row_cell(self, name: str, row: int) -> int:
-        rb = self.cells[at.RELS] + self.db._linked.ids[name] * at.RSZ
+        rb = self.cells[at.RELS] + self.db.instance.linked.ids[name] * at.RSZ
         return int(self.cells[rb + at.R_ROWS] + row * self.cells[rb + at.R_STRIDE]) >> 1
 
     def number(self, name: str, row: tuple[int, int]) -> int:
-        rb = self.cells[at.RELS] + self.db._linked.ids[name] * at.RSZ
+        rb = self.cells[at.RELS] + self.db.instance.linked.ids[name] * at.RSZ
         for number in range(int(self.cells[rb + at.R_N])):
             cell = self.row_cell(name, number)
             columns = self.words[2 * cell + at.COLS :][:2]
@@ -77,7 +77,7 @@ class Loaded:
 
     def slot(self, name: str, x: int) -> int:
         """The slot of `x` in the index by the first column, or -1."""
-        rb = self.cells[at.RELS] + self.db._linked.ids[name] * at.RSZ
+        rb = self.cells[at.RELS] + self.db.instance.linked.ids[name] * at.RSZ
         index = int(self.cells[rb + at.R_IDX])
         self.words[at.KEY] = x
         h = hash_words(self.words, at.KEY, 1)
@@ -176,7 +176,7 @@ def test_the_slots_of_all_rows_of_a_literal_are_asked_for_together(
     start = delta_rule(loaded)
     node = int(loaded.program[start + at.V_NODE])
     candidates = loaded.program[loaded.program[node + 3] :][: loaded.program[node + 2]]
-    far = loaded.db._linked.ids["far"]
+    far = loaded.db.instance.linked.ids["far"]
     (candidate,) = (c for c in candidates.tolist() if loaded.program[c + at.K_REL] == far)
     slot = loaded.slot("far", 7)
     level = int(loaded.cells[at.STACK])
@@ -184,7 +184,7 @@ def test_the_slots_of_all_rows_of_a_literal_are_asked_for_together(
     loaded.cells[level : level + 5] = (candidate, 1, 0, 4, ref)
     loaded.words[loaded.cells[at.VARS] :][:4] = 7
     ahead.ask_children(loaded.words, loaded.cells, loaded.program, level)
-    rb = loaded.cells[at.RELS] + loaded.db._linked.ids["near"] * at.RSZ
+    rb = loaded.cells[at.RELS] + loaded.db.instance.linked.ids["near"] * at.RSZ
     table, cap = int(loaded.cells[rb + at.R_PK]), int(loaded.cells[rb + at.R_PKCAP])
     homes = []
     for row in loaded.rows["far"][:4]:

@@ -31,8 +31,8 @@ twice(x) :- path(x, y), path(y, x).
 def load(edges, *, start: int, cells: int, **bounds) -> deltafix.Database:
     """The closure of the edges, where heads wait from `start` created rows on."""
     db = deltafix.connect(CLOSURE, **bounds)
-    db._arena.cells[at.BATCH_FROM] = start
-    db._arena.cells[at.BATCH_CELLS] = cells
+    db.instance.arena.cells[at.BATCH_FROM] = start
+    db.instance.arena.cells[at.BATCH_CELLS] = cells
     with db.transaction() as tx:
         tx.insert("edge", edges)
     return db
@@ -41,8 +41,8 @@ def load(edges, *, start: int, cells: int, **bounds) -> deltafix.Database:
 def is_idle(db: deltafix.Database) -> bool:
     """Whether no head waits and no buffer is held."""
     relations = range(len(db.plan.relations))
-    buffers = [relation_cell(db._arena, r, at.R_BATCH) for r in relations]
-    return not db._arena.cells[at.BATCH] and not any(buffers)
+    buffers = [relation_cell(db.instance.arena, r, at.R_BATCH) for r in relations]
+    return not db.instance.arena.cells[at.BATCH] and not any(buffers)
 
 
 @pytest.mark.parametrize("cells", [1, 3 * 256 * 5, WIDE])
@@ -108,13 +108,17 @@ def test_what_a_change_derives_waits_where_it_takes_nothing_away(text: str, cell
     found = []
     for start in (1 << 40, 0):
         with deltafix.connect(text, threads=1) as db:
-            db._arena.cells[at.BATCH_CELLS] = cells
-            room = int(db._arena.cells[at.RELS]) + db._linked.ids["c"] * at.RSZ + at.R_BATCH_ROOM
-            db._arena.cells[at.BATCH_FROM] = 1 << 40
+            db.instance.arena.cells[at.BATCH_CELLS] = cells
+            room = (
+                int(db.instance.arena.cells[at.RELS])
+                + db.instance.linked.ids["c"] * at.RSZ
+                + at.R_BATCH_ROOM
+            )
+            db.instance.arena.cells[at.BATCH_FROM] = 1 << 40
             with db.transaction() as tx:
                 tx.insert("a", pairs[::2])
                 tx.insert("b", [(x,) for x in range(0, NODES, 5)])
-            db._arena.cells[at.BATCH_FROM] = start
+            db.instance.arena.cells[at.BATCH_FROM] = start
             seen = []
             for came, gone in ((range(0, NODES, 2), []), (range(NODES), pairs[:4])):
                 with db.transaction() as tx:
@@ -124,7 +128,7 @@ def test_what_a_change_derives_waits_where_it_takes_nothing_away(text: str, cell
                 db.check_invariants()
                 epoch = db.last_epoch
                 seen.append((tx.delta, epoch.derivations, epoch.taken, dict(epoch.rules)))
-                assert bool(db._arena.cells[room]) == (start == 0), "heads waited"
+                assert bool(db.instance.arena.cells[room]) == (start == 0), "heads waited"
                 assert is_idle(db)
             found.append((seen, db.rows("c")))
     assert found[0] == found[1]
@@ -133,8 +137,8 @@ def test_what_a_change_derives_waits_where_it_takes_nothing_away(text: str, cell
 def test_a_load_over_its_bound_leaves_no_head_waiting() -> None:
     ring = [(x, (x + 1) % 30) for x in range(30)]
     with deltafix.connect(CLOSURE, max_rows=300) as db:
-        db._arena.cells[at.BATCH_FROM] = 0
-        db._arena.cells[at.BATCH_CELLS] = 4000
+        db.instance.arena.cells[at.BATCH_FROM] = 0
+        db.instance.arena.cells[at.BATCH_CELLS] = 4000
         with pytest.raises(BudgetError, match="max_rows=300"), db.transaction() as tx:
             tx.insert("edge", ring)
         assert is_idle(db)
@@ -158,7 +162,7 @@ b(x) :- b(x), a(x), x > 99.
 def test_a_bound_that_the_last_heads_of_all_pass_holds(most: int) -> None:
     """They were counted when nothing came behind: the epoch stood, and the next one failed."""
     with deltafix.connect(LAST, max_rows=most) as db:
-        db._arena.cells[at.BATCH_FROM] = 0
+        db.instance.arena.cells[at.BATCH_FROM] = 0
         with pytest.raises(BudgetError, match=f"max_rows={most} new"), db.transaction() as tx:
             tx.insert("a", [(x,) for x in range(5)])
         assert db.rows("b") == db.rows("a") == []
@@ -171,12 +175,14 @@ def test_a_batch_makes_room_before_it_fills_a_part_of_the_table() -> None:
     """Heads of one partition share a part of the key table: without room it is one long run."""
     product = "p(x, y) :- a(x), a(y). .decl p(x: number, y: number) .decl a(x: number) .input a"
     with deltafix.connect(product) as db:
-        db._arena.cells[at.BATCH_FROM] = 0
+        db.instance.arena.cells[at.BATCH_FROM] = 0
         with db.transaction() as tx:
             tx.insert("a", [(7 * x,) for x in range(120)])
-        relation = db._linked.ids["p"]
-        start = relation_cell(db._arena, relation, at.R_PK)
-        slots = db._arena.cells[start : start + relation_cell(db._arena, relation, at.R_PKCAP)]
+        relation = db.instance.linked.ids["p"]
+        start = relation_cell(db.instance.arena, relation, at.R_PK)
+        slots = db.instance.arena.cells[
+            start : start + relation_cell(db.instance.arena, relation, at.R_PKCAP)
+        ]
         homes = ((slots >> 32) * len(slots)) >> at.HASH_BITS
         away = [place - home for place, home in enumerate(homes.tolist()) if slots[place]]
         assert max(away) < 50  # without room made first it is 68; a product of 1,000: 6.5 s for 0.3
@@ -194,12 +200,12 @@ def test_buffers_are_no_larger_than_what_their_relations_hold() -> None:
     taken = []
     for start in (1 << 40, 1):
         with deltafix.connect("\n".join(text)) as db:
-            db._arena.cells[at.BATCH_FROM] = start
-            before = int(db._arena.cells[at.BUMP])
+            db.instance.arena.cells[at.BATCH_FROM] = start
+            before = int(db.instance.arena.cells[at.BUMP])
             with db.transaction() as tx:
                 tx.insert("edge", [(x, x % 90) for x in range(2_000)])
             assert (db.count("r0"), db.count("r1")) == (2_000, 200)
             db.check_invariants()
-            taken.append(int(db._arena.cells[at.BUMP]) - before)
+            taken.append(int(db.instance.arena.cells[at.BUMP]) - before)
     least = 256 * 16 * 3 * 2  # words: partitions, entries, cells
     assert taken[1] - taken[0] < 2 * relations * least

@@ -45,7 +45,7 @@ def test_blocks_find_what_rows_find(body: str) -> None:
     found = []
     for lanes in (0, 1, 3):
         with deltafix.connect(text) as db:
-            cells = db._arena.cells
+            cells = db.instance.arena.cells
             cells[at.LANES], cells[at.SHARE_FROM] = lanes, 1
             cells[at.BATCH_FROM] = cells[at.AHEAD_FROM] = 0
             with db.transaction() as tx:
@@ -71,7 +71,7 @@ def test_filters_leave_rules_out_of_blocks(monkeypatch: pytest.MonkeyPatch) -> N
     found = []
     for lanes in (0, 1):
         with deltafix.connect(text) as db:
-            cells = db._arena.cells
+            cells = db.instance.arena.cells
             cells[at.LANES], cells[at.SHARE_FROM], cells[at.BATCH_FROM] = lanes, 1, 0
             with db.transaction() as tx:
                 for n in range(6):

@@ -82,7 +82,7 @@ def test_blocks_find_what_edits_find(body: str) -> None:
             return x * 2
 
         with deltafix.connect(Program.parse(text), functors={"twice": twice}) as db:
-            cells = db._arena.cells
+            cells = db.instance.arena.cells
             for name, rows in reversed(facts.items()):
                 width = step if f" {name}(" in f" {body}" else len(rows)
                 for first in range(0, len(rows), width):

@@ -82,7 +82,7 @@ def test_the_best_of_random_groups_that_lose_their_best(seed: int, kind: str, tm
     """Groups of one row to hundreds; runs of the best go, and come back, also in one epoch."""
     rng = Random(f"{seed} {kind}")
     db = deltafix.connect(RULES.replace("KIND", kind), path=tmp_path / "state")
-    db._arena.cells[at.PARTS_FROM] = rng.choice((0, 1 << 17))
+    db.instance.arena.cells[at.PARTS_FROM] = rng.choice((0, 1 << 17))
     rows: set[tuple] = set()
     asked: set[int] = set()
     number = 0

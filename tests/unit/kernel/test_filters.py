@@ -52,11 +52,11 @@ def test_filters_change_no_row_and_spare_most_looks(cells: int) -> None:
     with connect(KINDS, cells) as with_filters, connect(KINDS + 1) as without:
         looks = []
         for db in (with_filters, without):
-            assert bool(db._arena.cells[at.N_FILTERS]) == (db is with_filters)
+            assert bool(db.instance.arena.cells[at.N_FILTERS]) == (db is with_filters)
             with db.transaction() as tx:
                 for name, some in rows.items():
                     tx.insert(name, some)
-            looks.append(int(db._arena.cells[at.C_TRIED]))
+            looks.append(int(db.instance.arena.cells[at.C_TRIED]))
         assert looks[0] * 2 < looks[1]
         for _ in range(20):
             name = rng.choice(sorted(rows))
@@ -74,8 +74,8 @@ def test_a_filter_grows_with_the_keys_and_keeps_them() -> None:
             with db.transaction() as tx:
                 tx.insert("e0", [(1000 + first + n, 7) for n in range(40)])
             db.check_invariants()
-        start = int(db._arena.cells[at.FILTERS])
-        assert int(db._arena.cells[start + at.FILTER_CAP]) >= 200
+        start = int(db.instance.arena.cells[at.FILTERS])
+        assert int(db.instance.arena.cells[start + at.FILTER_CAP]) >= 200
         with db.transaction() as tx:
             tx.insert("step", [(NODES + 2, 1000 + n) for n in range(200)])
         assert (0, 7) in db.rows("p")
@@ -87,10 +87,10 @@ def test_an_edit_of_rules_gives_a_filter_to_an_index_with_rows() -> None:
         with db.transaction() as tx:
             tx.insert("e3", [(n, 5) for n in range(30)])
             tx.insert("step", [(70, 29)])
-        assert not db._arena.cells[at.N_FILTERS]
+        assert not db.instance.arena.cells[at.N_FILTERS]
         with patch.object(link, "_MANY", KINDS + 1), db.transaction() as tx:
             tx.add_rule("p(90, z) :- p(_, y), e3(y, z).")
-        assert db._arena.cells[at.N_FILTERS]
+        assert db.instance.arena.cells[at.N_FILTERS]
         db.check_invariants()
         with db.transaction() as tx:
             tx.insert("step", [(71, n) for n in range(30)])

@@ -123,9 +123,9 @@ def test_groups_without_rows_are_forgotten() -> None:
             with db.transaction() as tx:
                 tx.insert("n", [(key, 1, 7)])
                 tx.delete("n", [(key - 1, 1, 7)] if key else [])
-        groups = [db._linked.groups(fold) for fold in db._linked.folds.values()]
+        groups = [db.instance.linked.groups(fold) for fold in db.instance.linked.folds.values()]
         assert len(groups) == 7  # two rules count the same
-        assert max(relation_cell(db._arena, one, at.R_N) for one in groups) <= 2
+        assert max(relation_cell(db.instance.arena, one, at.R_N) for one in groups) <= 2
         check(db, {(49, 1, 7)}, set())
 
 

@@ -49,7 +49,7 @@ def load(edges, *, lanes: int, cells: int = 4000, share: int = 1, **settings) ->
         (at.LANES, lanes), (at.SHARE_FROM, share), (at.BATCH_FROM, 0), (at.BATCH_CELLS, cells),
         (at.AHEAD_FROM, 0),
     ):  # fmt: skip
-        db._arena.cells[cell] = value
+        db.instance.arena.cells[cell] = value
     with db.transaction() as tx:
         tx.insert("edge", edges)
         tx.insert("mark", [(x,) for x in range(0, NODES, 5)])
@@ -63,7 +63,7 @@ def graph(seed: str) -> list[tuple[int, int]]:
 
 def supports(db: deltafix.Database) -> tuple[Counter[object], Counter[object]]:
     """The supports of `path`: as the tables have them, and counted from rows and their ranks."""
-    arena, number = db._arena, db._linked.ids["path"]
+    arena, number = db.instance.arena, db.instance.linked.ids["path"]
     start, stride = (relation_cell(arena, number, cell) for cell in (at.R_ROWS, at.R_STRIDE))
     held, ranks = Counter(), {}
     for place, record in enumerate(records_of(arena, number).tolist()):
@@ -174,7 +174,7 @@ def test_lanes_order_symbols_and_compare_wide_numbers() -> None:
             deltafix.connect(text) as db,
         ):
             for cell, value in ((at.LANES, count), (at.SHARE_FROM, 1), (at.BATCH_FROM, 0)):
-                db._arena.cells[cell] = value
+                db.instance.arena.cells[cell] = value
             with db.transaction() as tx:
                 tx.insert("up", rows)
             found.append(db.rows("far"))
@@ -192,7 +192,7 @@ def test_few_rows_and_strata_that_make_values_are_not_shared() -> None:
             ".decl n(x: number) .input n .decl m(x: number) m(x + 1) :- n(x). m(x) :- n(x), n(x)."
         )
         for cell, value in ((at.LANES, 4), (at.SHARE_FROM, 1), (at.BATCH_FROM, 0)):
-            made._arena.cells[cell] = value
+            made.instance.arena.cells[cell] = value
         with made.transaction() as tx:
             tx.insert("n", [(x,) for x in range(50)])
         assert made.count("m") == 51
@@ -207,10 +207,10 @@ def test_bounds_hold_in_lanes(bounds: dict[str, int], message: str) -> None:
     ring = [(x, (x + 1) % 20) for x in range(20)]
     with deltafix.connect(RULES, **bounds) as db:
         for cell, value in ((at.LANES, 3), (at.SHARE_FROM, 1), (at.BATCH_FROM, 0)):
-            db._arena.cells[cell] = value
+            db.instance.arena.cells[cell] = value
         with pytest.raises(BudgetError, match=message), db.transaction() as tx:
             tx.insert("edge", ring)
-        assert db._arena.cells[at.SHARED] == 0
+        assert db.instance.arena.cells[at.SHARED] == 0
         assert db.rows("path") == []
         with db.transaction() as tx:
             tx.insert("edge", ring[:4])
@@ -237,7 +237,7 @@ def test_what_a_thread_raises_ends_the_epoch_when_all_have_stopped() -> None:
 
         with deltafix.connect(RULES) as db:
             for cell, value in ((at.LANES, 3), (at.SHARE_FROM, 1), (at.BATCH_FROM, 0)):
-                db._arena.cells[cell] = value
+                db.instance.arena.cells[cell] = value
             with (
                 patch.object(lanes, "maintain", broken),
                 pytest.raises(KeyboardInterrupt),
@@ -324,7 +324,7 @@ def test_an_interrupt_at_any_line_leaves_no_thread_in_the_arena(
             with pytest.raises(KeyboardInterrupt), interrupt, db.transaction() as tx:
                 tx.insert("edge", edges[half:])
             assert running == []
-            assert db._arena.cells[at.JOBS] == db._arena.cells[at.SHARED] == 0
+            assert db.instance.arena.cells[at.JOBS] == db.instance.arena.cells[at.SHARED] == 0
             assert {name: db.rows(name) for name in before} == before
             db.check_invariants()
         with db.transaction() as tx:
@@ -336,7 +336,7 @@ def test_an_interrupt_at_any_line_leaves_no_thread_in_the_arena(
 def test_rows_for_which_there_is_no_room_are_forgotten() -> None:
     with deltafix.connect(RULES) as db:
         for cell, value in ((at.LANES, 3), (at.SHARE_FROM, 1), (at.BATCH_FROM, 0)):
-            db._arena.cells[cell] = value
+            db.instance.arena.cells[cell] = value
         with (
             patch.object(lanes, "place_heads", side_effect=MemoryError("no room")),
             pytest.raises(MemoryError, match="no room"),
@@ -352,7 +352,7 @@ def test_rows_for_which_there_is_no_room_are_forgotten() -> None:
 def test_a_round_can_be_cancelled() -> None:
     with deltafix.connect(RULES) as db:
         for cell, value in ((at.LANES, 2), (at.SHARE_FROM, 1), (at.BATCH_FROM, 0)):
-            db._arena.cells[cell] = value
+            db.instance.arena.cells[cell] = value
         real = lanes.place_heads
 
         def place(*args):
@@ -373,6 +373,6 @@ def test_threads_are_at_least_one_and_bound_the_lanes() -> None:
     with pytest.raises(ValueError, match="threads=0: at least 1"):
         deltafix.connect(RULES, threads=0)
     with deltafix.connect(RULES, threads=1) as db:
-        assert db._arena.cells[at.LANES] == 1
+        assert db.instance.arena.cells[at.LANES] == 1
         db.compact()
-        assert db._arena.cells[at.LANES] == 1
+        assert db.instance.arena.cells[at.LANES] == 1

@@ -143,10 +143,10 @@ class Opened:
         self.db = deltafix.connect(".decl r(a: number, b: number)  .input r")
         with self.db.transaction() as tx:
             tx.insert("r", [(1, 2)])
-        arena = self.db._arena
+        arena = self.db.instance.arena
         self.words, self.cells = arena.words, arena.cells
         self.row = np.array([1, 2], dtype=np.int32)
-        self.number = self.db._linked.ids["r"]
+        self.number = self.db.instance.linked.ids["r"]
 
 
 def test_entry_points_take_what_python_calls_an_int() -> None:

@@ -78,4 +78,4 @@ def test_a_native_functor_is_its_function(name: str, lifted: bool) -> None:
             assert tx.delta["made"].removed == [(*row, NATIVE[name](*row))]
         db.check_invariants()
         assert db.count("same") == len(rows) - len(rows[::7])
-        assert not db._linked.memos, "Python was asked"
+        assert not db.instance.linked.memos, "Python was asked"

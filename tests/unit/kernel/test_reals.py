@@ -153,7 +153,7 @@ def test_what_came_and_went_leaves_no_memory_behind() -> None:
         tx.rollback()
         with db.transaction() as tx:
             tx.delete("v", rows)
-        taken.append(int(db._arena.cells[at.BUCKET_TOP]))
+        taken.append(int(db.instance.arena.cells[at.BUCKET_TOP]))
     assert taken[-1] == taken[2]
 
 

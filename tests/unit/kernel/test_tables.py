@@ -44,8 +44,8 @@ class Table:
 
     def __init__(self) -> None:
         self.db = deltafix.connect(TEXT)
-        self.arena: Arena = self.db._arena
-        self.number = self.db._linked.ids["r"]
+        self.arena: Arena = self.db.instance.arena
+        self.number = self.db.instance.linked.ids["r"]
 
     def edit(self, door, rows: list[tuple[int, ...]]) -> int:
         flat = np.array(rows, dtype=np.int32).reshape(-1)
@@ -257,10 +257,10 @@ def test_keys_of_one_hash_are_kept_apart() -> None:
 
 def _late(db: deltafix.Database) -> dict[tuple[int, ...], int]:
     """How late each index of `r` is, by its columns."""
-    cells = db._arena.cells
-    rb = int(cells[at.RELS]) + db._linked.ids["r"] * at.RSZ
+    cells = db.instance.arena.cells
+    rb = int(cells[at.RELS]) + db.instance.linked.ids["r"] * at.RSZ
     first = int(cells[at.IDXS]) + int(cells[rb + at.R_IDX]) * at.XSZ
-    keys = db._linked.plan.indexes["r"]
+    keys = db.instance.linked.plan.indexes["r"]
     return {key: int(cells[first + n * at.XSZ + at.X_LATE]) for n, key in enumerate(keys)}
 
 
@@ -271,7 +271,7 @@ def test_a_late_index_is_filled_by_the_lookups_that_ask_it(seed: int) -> None:
     rules = TEXT.partition("p(c)")[0]
     rows = {(rng.randrange(40), rng.randrange(40), n) for n in range(SIZE // 4)}
     db = deltafix.connect(rules)
-    db._arena.cells[at.PARTS_FROM] = 0
+    db.instance.arena.cells[at.PARTS_FROM] = 0
     with db.transaction() as tx:
         tx.insert("r", sorted(rows))
     with db.transaction() as tx:
@@ -306,7 +306,7 @@ def test_a_late_index_is_filled_by_the_lookups_that_ask_it(seed: int) -> None:
 
 def test_many_lookups_of_an_epoch_fill_a_late_index_after_few_looks_at_all_rows() -> None:
     db = deltafix.connect(TEXT.partition("p(c)")[0])
-    db._arena.cells[at.PARTS_FROM] = 0
+    db.instance.arena.cells[at.PARTS_FROM] = 0
     with db.transaction() as tx:
         tx.insert("r", [(n % 40, n % 7, n) for n in range(SIZE // 4)])
     with db.transaction() as tx:

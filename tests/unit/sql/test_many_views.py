@@ -26,8 +26,8 @@ VIEWS = (
 
 def _made(engine: Database) -> int:
     """How much of the last edit of rules the planner had not made before."""
-    assert engine._cache is not None
-    return engine._cache.misses
+    assert engine.instance.cache is not None
+    return engine.instance.cache.misses
 
 
 @pytest.fixture

@@ -23,14 +23,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deltafix.engine.bind import bound, called, folded, folding
+from deltafix.engine.bind import called, folded
 from deltafix.engine.codes import Codes
-from deltafix.engine.database import Database, seen_schemas
+from deltafix.engine.database import Database
+from deltafix.engine.instance import seen_schemas
 from deltafix.engine.link import link
-from deltafix.engine.outside import Users, outside_strata
+from deltafix.engine.outside import Users
 from deltafix.engine.run import Budget
 from deltafix.engine.state.catalog import Catalog
-from deltafix.engine.state.edits import given_changes, given_rows
 from deltafix.engine.state.folder import StateFolder
 from deltafix.engine.state.identity import Identity, digest_of
 from deltafix.engine.state.image import (
@@ -157,19 +157,19 @@ class DurableDatabase(Database):
 
     def compact(self) -> None:
         """As in memory; then write a new snapshot and an image, and begin a new log."""
-        with self._writer:
+        with self.writer:
             super().compact()
-            self._state.compact(given_rows(self._arena, self._given))
-            if not self._unrun:
+            self._state.compact(self.instance.given_rows())
+            if not self.instance.is_unrun:
                 self._images.write()
 
     def close(self) -> None:
         """Leave an image, sync as the policy says and give the folder back. Idempotent."""
-        with self._writer:
-            first, idle = not self._closed, self._open() is None
+        with self.writer:
+            first, idle = not self.closed, self._open() is None
             super().close()
             try:
-                if first and idle and not self._unrun:
+                if first and idle and not self.instance.is_unrun:
                     self._images.leave()
             finally:
                 self._state.close()
@@ -178,45 +178,49 @@ class DurableDatabase(Database):
 
     def _load(self) -> None:
         self._ready = False
-        schemas = seen_schemas(self.program, self._linked)
+        schemas = seen_schemas(self.program, self.instance.linked)
         identity = Identity.of(self.program, schemas, self._base)
         state = self._state
-        state.take(identity, schemas, self._codes)
+        state.take(identity, schemas, self.instance.codes)
         self._images = self._images_of(self)
-        imaged = self._images.open(self._core)
+        imaged = self._images.open(self.instance.core)
         if self._images.catalog is not None:
             self._link_by(self._images.catalog)
         if imaged is not None:
-            self._unrun = False
-            self._strata.cool()
+            self.instance.is_unrun = False
+            self.instance.strata.cool()
         self._rebuild(state, imaged)
         self._images.note()
         self.epoch = state.epoch
         if not state.same_program:
-            state.compact(given_rows(self._arena, self._given))
+            state.compact(self.instance.given_rows())
             self._images.drop()
         self._ready = True
         self._before_commit = self._log_epoch
 
     def _images_of(self, unrun: Database) -> Images:
         """Those of this state, in the memory of a database of its program that has not run."""
-        arena, codes = unrun._arena, unrun._codes
+        instance = unrun.instance
+        arena, codes = instance.arena, instance.codes
         return Images(
             self._state,
             arena,
             codes,
             origin=origin(
-                f"{self._state.program.digest} {self.program.made_by}", unrun._linked, arena, codes
+                f"{self._state.program.digest} {self.program.made_by}",
+                instance.linked,
+                arena,
+                codes,
             ),
             users=self._asked,
             made_by=lambda: self.program.made_by,
-            catalog=lambda: Catalog.of(self.program, self._core, self._linked),
+            catalog=lambda: Catalog.of(self.program, self.instance.core, self.instance.linked),
         )
 
     def _become(self, fresh: Database) -> None:
         images = self._images_of(fresh)
         super()._become(fresh)
-        self._images, self._state.codes = images, self._codes
+        self._images, self._state.codes = images, self.instance.codes
 
     def _asked(self) -> list[str]:
         """Functions of Python that the program calls, and those whose values are remembered.
@@ -224,7 +228,11 @@ class DurableDatabase(Database):
         Those that the program's text stands for are not among them: they are the same in every
         process. Of a text that there is no more others may come to have their names.
         """
-        memos = (table.functor for table in self._linked.tables.numbers if isinstance(table, Memo))
+        memos = (
+            table.functor
+            for table in self.instance.linked.tables.numbers
+            if isinstance(table, Memo)
+        )
         remembered = {name[1:] for name in memos if name.startswith("@")}
         if self.program.made_by:
             declared = {functor.name for functor in self.program.functors}
@@ -234,12 +242,10 @@ class DurableDatabase(Database):
 
     def _link_by(self, catalog: Catalog) -> None:
         """Link the program to the arena that an image has laid, whose rules were edited."""
-        self._core, plan = catalog.planned(self._core)
-        linked = link(plan, catalog.laid_out(self._arena), self._codes)
-        self._take_up(self.program, self._core, linked)
-        program, users = self.program, self._users
-        users = Users(bound(program, users.functors), folding(program, users.reducers))
-        self._run_with(self.program, linked, outside_strata(linked, self._codes, users), users)
+        instance = self.instance
+        core, plan = catalog.planned(instance.core)
+        linked = link(plan, catalog.laid_out(instance.arena), instance.codes)
+        instance.link(self.program, core, linked)
 
     def _rebuild(self, state: State, imaged: int | None) -> None:
         """Take in what the files hold; `imaged` is the epoch up to which that has been done."""
@@ -262,10 +268,10 @@ class DurableDatabase(Database):
 
         counts = np.array([edit.count for edit in edits])
         table = pa.concat_tables([edit.table for edit in edits])
-        codes = self._codes.encode_table(schema, table)
+        codes = self.instance.codes.encode_table(schema, table)
         signs = np.repeat([edit.added for edit in edits], counts)
         turns = np.flatnonzero(signs[1:] != signs[:-1]) + 1
-        arena, number = self._arena, self._linked.given(schema.relation)
+        arena, number = self.instance.arena, self.instance.linked.given(schema.relation)
         borders: list[int] = [0, *turns.tolist(), len(signs)]
         for start, end in pairwise(borders):
             door: Any = insert_rows if start < end and signs[start] else delete_rows
@@ -284,7 +290,7 @@ class DurableDatabase(Database):
 
     def _log_epoch(self) -> None:
         rules = self._rules
-        given = given_changes(self._arena, self._given) if rules is None else rules.given
+        given = self.instance.given_changes() if rules is None else rules.given
         self._edited = None if rules is None else self._edited_by(rules)
         open_ = self._open()
         if not isinstance(open_, DurableTransaction):
@@ -327,7 +333,7 @@ class DurableDatabase(Database):
     def _compact_quietly(self) -> None:
         """The epoch is committed: a compaction that fails is told, and tried again later."""
         try:
-            self._state.compact(given_rows(self._arena, self._given))
+            self._state.compact(self.instance.given_rows())
             self._images.drop()
         except StateError as error:
             self._state.recovered.append(f"not compacted after epoch {self.epoch}: {error}")

@@ -286,23 +286,25 @@ class CachedImage:
     """The images of one engine, which has no rows yet and calls no function of Python."""
 
     def __init__(self, db: Database, program: str) -> None:
-        self._db = db
-        self._origin = origin(program, db._linked, db._arena, db._codes)
+        self._instance = instance = db.instance
+        self._origin = origin(program, instance.linked, instance.arena, instance.codes)
 
     def leave(self, path: Path, name: str) -> bool:
         """Write an image between epochs; whether there is one. O(state). Raises OSError."""
-        if is_half_way(self._db._arena):
+        arena = self._instance.arena
+        if is_half_way(arena):
             return False
-        write_image(path, Moment(name, 0, self._origin), self._db._arena, self._db._codes)
+        write_image(path, Moment(name, 0, self._origin), arena, self._instance.codes)
         return True
 
     def take_up(self, path: Path, name: str) -> bool:
         """Become what an image says that was left under a name; whether it is one. O(bytes)."""
-        db, wanted = self._db, Moment(name, 0, self._origin)
+        instance, wanted = self._instance, Moment(name, 0, self._origin)
+        arena, codes = instance.arena, instance.codes
         try:
-            open_image(path, wanted, 0, db._arena, db._codes, in_steps=lambda catalog: "")
+            open_image(path, wanted, 0, arena, codes, in_steps=lambda catalog: "")
         except RefusedError:
             return False
-        db._unrun = False
-        db._strata.cool()
+        instance.is_unrun = False
+        instance.strata.cool()
         return True
