@@ -265,9 +265,19 @@ class ReducerError(ReactiveError, ValueError):
 
 
 class SubscriberError(ReactiveError):
-    """A subscriber raised after its epoch was committed; the epoch stands, others were told."""
+    """A subscriber raised after its epoch was committed; the epoch stands, others were told.
+
+    `of` is what it subscribed to, `reason` what it raised, `committed` what stands.
+    """
 
     code = "DF603"
+
+    def __init__(self, of: str, reason: Exception, committed: str) -> None:
+        super().__init__(
+            f"a subscriber of {of} raised {type(reason).__name__}: {reason}; "
+            f"{committed} is committed, and the others were told",
+            of=of,
+        )
 
 
 class LazyCycleError(OperatorError):

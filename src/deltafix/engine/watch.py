@@ -147,8 +147,4 @@ class Watchers:
         if failures:
             first, reason = failures[0]
             of = "the database" if first.relation is None else first.relation
-            message = (
-                f"a watcher of {of} raised {type(reason).__name__}: {reason}; "
-                f"epoch {delta.epoch} is committed, and the others were told"
-            )
-            raise SubscriberError(message) from reason
+            raise SubscriberError(of, reason, f"epoch {delta.epoch}") from reason

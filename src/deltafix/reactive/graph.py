@@ -199,10 +199,7 @@ class Graph:
             self._delivering = False
         if first is not None:
             label, epoch, cause = first
-            raise SubscriberError(
-                f"a subscriber of {label} raised {type(cause).__name__}: {cause}; "
-                f"epoch {epoch} is committed and every other subscriber was told"
-            ) from cause
+            raise SubscriberError(label, cause, f"epoch {epoch}") from cause
 
     def check_invariants(self) -> None:
         """Check every node against recomputation; for tests. O(contents of the graph)."""

@@ -295,11 +295,7 @@ class Transactions(Maintained):
                 failures.append((of, error))
         if failures:
             of, reason = failures[0]
-            message = (
-                f"a subscriber of {of} raised {type(reason).__name__}: {reason}; the transaction "
-                "is committed, and the others were told"
-            )
-            raise SubscriberError(message) from reason
+            raise SubscriberError(of, reason, "the transaction") from reason
 
     def delta(self, view: str) -> ViewDelta:
         """What the last committed transaction changed in a view or table.
