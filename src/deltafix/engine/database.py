@@ -518,7 +518,7 @@ class Database(Closing, Reading):
             try:
                 self._run.epoch(self.budget)
             except FunctorError:
-                if self._rules is not None or not is_in_doubt(self._arena):
+                if not is_in_doubt(self._arena):
                     raise
                 self._recompute()
         except (BudgetError, FunctorError) as error:
@@ -526,11 +526,9 @@ class Database(Closing, Reading):
 
     def _recompute(self) -> None:
         """Run the epoch from its start again, with nothing retracted in it: all rows hold."""
-        arena = self._arena
-        edits = given_changes(arena, self._given)
-        with self._gate:
-            rollback(arena.words, arena.cells)
-            self._strata.undo()
+        arena, rules = self._arena, self._rules
+        edits = given_changes(arena, self._given) if rules is None else rules.given
+        self._rollback()
         for edit in edits:
             change = insert_rows if edit.added else delete_rows
             codes = np.ascontiguousarray(edit.codes).reshape(-1)
@@ -539,6 +537,8 @@ class Database(Closing, Reading):
         schedule = arena.cells[at.SCHEDULE]
         arena.cells[at.SCHEDULE] = at.RECOMPUTE
         try:
+            if rules is not None:
+                rules.begin()
             self._run.epoch(self.budget)
         finally:
             arena.cells[at.SCHEDULE] = schedule
