@@ -46,6 +46,7 @@ from deltafix.engine.stages import Strata
 from deltafix.engine.state.edits import given_changes, truth_changes
 from deltafix.engine.store import relation_cell
 from deltafix.engine.tables import Tables
+from deltafix.engine.threads import whole
 from deltafix.engine.transaction import Input, Transaction
 from deltafix.engine.watch import Watch, Watchers
 from deltafix.errors import BudgetError, FunctorError, TransactionError
@@ -316,10 +317,15 @@ class Database(Closing, Reading):
         with fresh.transaction() as tx:
             for name in self.schemas:
                 tx.copy(name, self, given=True)
-        with self._gate:
-            for part in _PARTS:
-                setattr(self, part, getattr(fresh, part))
-        self._bound(self.budget)  # the rows came within it epoch by epoch
+
+        def swap() -> None:
+            with self._gate:
+                for part in _PARTS:
+                    setattr(self, part, getattr(fresh, part))
+                self._begun = self._arena.numbers[at.EPOCHS], self.epoch  # the open transaction
+            self._bound(self.budget)  # the rows came within it epoch by epoch
+
+        whole(swap)
 
     # --- life --------------------------------------------------------------------------------
 
@@ -528,7 +534,7 @@ class Database(Closing, Reading):
         """Run the epoch from its start again, with nothing retracted in it: all rows hold."""
         arena, rules = self._arena, self._rules
         edits = given_changes(arena, self._given) if rules is None else rules.given
-        self._rollback()
+        whole(self._rollback)
         for edit in edits:
             change = insert_rows if edit.added else delete_rows
             codes = np.ascontiguousarray(edit.codes).reshape(-1)
