@@ -6,6 +6,7 @@ epoch's number, marks, rules, what watchers hear and what `is_committed` says.
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from random import Random
 from typing import Any
@@ -17,7 +18,7 @@ import deltafix
 import deltafix.sql
 from deltafix import Program
 from deltafix.engine import lanes
-from deltafix.errors import TransactionError
+from deltafix.errors import FunctorError, TransactionError
 from deltafix.kernel import layout as at
 
 PROGRAM = """
@@ -127,6 +128,61 @@ def test_an_interrupted_epoch_stands_or_never_was(
     assert seen["interrupted, gone"] > 20
     assert seen["interrupted, stands"]
     assert seen["whole, stands"] > 5
+
+
+REFUSED = """
+.functor even(x: number): number
+.decl e(x: number)
+.input e
+.decl r(x: number)
+r(@even(x)) :- e(x).
+.decl least(x: number, v: number)
+least(0, x) :- e(x).
+least(x, v) :- least(x, v), e(v).
+least(x, v) <= least(x, w) :- w < v.
+"""
+
+
+@pytest.mark.parametrize("is_kept", [False, True])
+@pytest.mark.parametrize("ends", ["an error", "an error with rules", "a block", "a rollback"])
+def test_a_rollback_is_whole_whatever_interrupts_it(ends: str, is_kept: bool, tmp_path) -> None:
+    def even(x: int) -> int:
+        if x % 2:
+            raise ValueError("odd")
+        return x
+
+    def refused() -> None:
+        with db.transaction() as tx:
+            tx.insert("e", [(2,), (3 if "error" in ends else 4,)])
+            if "rules" in ends:
+                tx.add_rule("r(x + 100) :- e(x).")
+            if ends == "a rollback":
+                tx.rollback()
+            elif ends == "a block":
+                raise FunctorError("left")
+
+    path = [tmp_path / "state"] if is_kept else []
+    with deltafix.connect(REFUSED, *path, functors={"even": even}) as db:
+        with db.transaction() as tx:
+            tx.insert("e", [(6,)])
+        tx = None
+        before, came = _rows(db), 0
+        for _ in range(2):  # the first time takes more lines
+            interrupt = Interrupt(10**9, "engine")
+            with contextlib.suppress(FunctorError), interrupt:
+                refused()
+        lines = 10**9 - interrupt.after
+        for line in range(lines - 40, lines):
+            interrupt = Interrupt(line, "engine")
+            with contextlib.suppress(FunctorError, KeyboardInterrupt), interrupt:
+                refused()
+            came += interrupt.came
+            assert _rows(db) == before
+            db.check_invariants()
+        assert came > 30
+        with db.transaction() as tx:
+            tx.insert("e", [(8,)])
+        assert tx.delta["e"].added == [(8,)]
 
 
 def test_a_dropped_transaction_is_rolled_back_and_keeps_nobody_out() -> None:

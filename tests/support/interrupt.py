@@ -11,7 +11,7 @@ from typing import Self
 import deltafix
 
 _SPARED = ("with ", "try:", "self._telling = False", "if is_news:", "tell(told)")
-_WHOLE = frozenset({"Watch._pass", "Transaction.__del__"})
+_WHOLE = frozenset({"Watch._pass", "Transaction.__del__", "_AtEnd.__del__"})
 
 
 class Interrupt:

@@ -36,6 +36,7 @@ from deltafix.engine.run import (
 )
 from deltafix.engine.state.edits import truth_changes
 from deltafix.engine.store import relation_cell
+from deltafix.engine.threads import whole
 from deltafix.engine.transaction import Transaction
 from deltafix.engine.watch import Watch, Watchers
 from deltafix.errors import BudgetError, FunctorError, TransactionError
@@ -252,9 +253,15 @@ class Database(Closing, Reading):
         with fresh.transaction() as tx:
             for name in self.schemas:
                 tx.copy(name, self, given=True)
-        with self.instance.gate:
-            self.instance = fresh.instance
-        self._bound(self.budget)  # the rows came within it epoch by epoch
+        instance = fresh.instance
+        set_budget(instance.arena, self.budget)  # the rows came within it epoch by epoch
+
+        def swap() -> None:
+            with instance.gate:
+                self.instance = instance
+                self._begun = instance.arena.numbers[at.EPOCHS], self.epoch  # the open transaction
+
+        whole(swap)
 
     # --- life --------------------------------------------------------------------------------
 
@@ -452,7 +459,7 @@ class Database(Closing, Reading):
             try:
                 instance.run.epoch(self.budget)
             except FunctorError:
-                if self._rules is not None or not is_in_doubt(instance.arena):
+                if not is_in_doubt(instance.arena):
                     raise
                 self._recompute()
         except (BudgetError, FunctorError) as error:
@@ -460,12 +467,10 @@ class Database(Closing, Reading):
 
     def _recompute(self) -> None:
         """Run the epoch from its start again, with nothing retracted in it: all rows hold."""
-        instance = self.instance
+        instance, rules = self.instance, self._rules
         arena = instance.arena
-        edits = instance.given_changes()
-        with instance.gate:
-            rollback(arena.words, arena.cells)
-            instance.strata.undo()
+        edits = instance.given_changes() if rules is None else rules.given
+        whole(self._rollback)
         for edit in edits:
             change = insert_rows if edit.added else delete_rows
             codes = np.ascontiguousarray(edit.codes).reshape(-1)
@@ -474,6 +479,8 @@ class Database(Closing, Reading):
         schedule = arena.cells[at.SCHEDULE]
         arena.cells[at.SCHEDULE] = at.RECOMPUTE
         try:
+            if rules is not None:
+                rules.begin()
             instance.run.epoch(self.budget)
         finally:
             arena.cells[at.SCHEDULE] = schedule

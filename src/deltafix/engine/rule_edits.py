@@ -232,7 +232,7 @@ class RuleEpoch:
     """One epoch in which the rules change; `Database._commit` runs it, `_rollback` undoes it.
 
     Made and checked first (nothing has changed if that raises), then `begin`; then, when the epoch
-    has run, `prepare` and `finish`, or `undo` at any time before.
+    has run, `prepare` and `finish`, or `undo` at any time before, behind which it may begin again.
 
     Attributes:
         edits: the edits of rules.

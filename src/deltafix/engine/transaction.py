@@ -21,6 +21,7 @@ from deltafix.engine.instance import Input
 from deltafix.engine.query import semijoin
 from deltafix.engine.relation import RelationView
 from deltafix.engine.store import changed_since, codes_where, relation_cell
+from deltafix.engine.threads import whole
 from deltafix.errors import FactError, MissingRowError, TransactionError
 from deltafix.facts.delta import Delta
 from deltafix.facts.schema import Row, Schema, show_row
@@ -266,13 +267,9 @@ class Transaction:
         return self.delta
 
     def rollback(self) -> None:
-        """Forget the edits; the database is as before."""
+        """Forget the edits; the database is as before, whatever interrupts this."""
         self._require_open()
-        self._state = "rolled back"
-        try:
-            self._db._rollback()
-        finally:
-            self._db._end()
+        self._settle()
 
     @property
     def delta(self) -> Delta:
@@ -312,12 +309,12 @@ class Transaction:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
-        if self._state != "open":
-            return
-        if kind is None:
-            self._commit()
-        else:
-            self.rollback()
+        try:
+            if kind is None and self._state == "open":
+                self._commit()
+        finally:
+            if self._state == "open":
+                self.rollback()
 
     def __del__(self) -> None:
         # A transaction that is dropped while open must not keep others out.
@@ -338,16 +335,43 @@ class Transaction:
             self._state = "committed"
             self._end()
         except BaseException as error:
-            if self._state == "open" and not db._stands:
-                self.rollback()
-            elif self._state == "open" or isinstance(error, KeyboardInterrupt):
-                # Behind the kernel's commit: the epoch stands, and all else is to follow.
-                if self._state == "open":
-                    with db.instance.gate:
-                        db._stand(self)
-                    self._state = "committed"
+            if self._state == "open":
+                self._settle()
+            elif isinstance(error, KeyboardInterrupt):
                 self._end()
             raise
+
+    def _settle(self) -> None:
+        """End the open transaction as the kernel has; an interrupt is raised behind that."""
+        interrupted = None
+        try:
+            while self._state == "open":
+                try:
+                    whole(self._follow_kernel)
+                except KeyboardInterrupt as error:  # it was done, or was not begun
+                    interrupted = error
+                except RuntimeError:
+                    if self._state != "open":
+                        raise
+                    self._follow_kernel()  # Python ends, and has no threads any more
+        finally:
+            if self._state == "committed":
+                self._end()
+            elif self._state != "open":
+                self._db._end()
+        if interrupted is not None:
+            raise interrupted
+
+    def _follow_kernel(self) -> None:
+        """Behind its commit the epoch stands, and all else is to follow; else all is undone."""
+        db = self._db
+        if db._stands:
+            with db.instance.gate:
+                db._stand(self)
+            self._state = "committed"
+        else:
+            self._state = "rolled back"
+            db._rollback()
 
     def _end(self) -> None:
         db = self._db

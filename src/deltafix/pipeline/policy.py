@@ -24,10 +24,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from deltafix.facts.arrow import rows_from_table, to_numpy
 from deltafix.facts.groups import group_columns
 from deltafix.facts.logical import to_logical
+from deltafix.facts.schema import Schema
 from deltafix.pipeline.keyed import NO_KEY, Keying, Rows, replace
 from deltafix.pipeline.signed import SIGN, VERSION, Bad, Signed, plain
 from deltafix.pipeline.times import COUNTS, Times
@@ -84,13 +86,23 @@ def late_rows(policy: Policy, signed: Signed, high: int | None) -> int | None:
         late = behind > policy.lateness
         if policy.late == "bad" and late.any():
             limits = (int(high) - policy.lateness for high in highs[late])
-            rows = plain(signed.schema, signed.table.filter(pa.array(late)))
-            rows = to_logical(signed.schema, rows).to_pylist()
+            rows = _said(signed.schema, signed.table.filter(pa.array(late)), policy.keying.key)
             for limit, row in zip(limits, rows, strict=True):
                 reason = f"late: its version is below {limit}"
                 signed.bad.append(Bad(reason, signed.schema.relation, row))
         signed.table = signed.table.filter(pa.array(~late))
     return int(highs[-1])
+
+
+def _said(schema: Schema, table: pa.Table, key: Sequence[str]) -> list[dict[str, Any]]:
+    """Signed rows by column, as users have them; of deletes by a key, what they say: the key."""
+    deletes = pa.array((to_numpy(table.column(SIGN)) < 0) & bool(key))
+    short = Schema(schema.relation, tuple(c for c in schema.columns if c.name in key))
+    beside = [c.name for c in schema.columns if c.name not in key]
+    gone = table.filter(deletes).drop_columns(beside)
+    sides = [(schema, table.filter(pc.invert(deletes))), (short, gone)]
+    whole, keys = (iter(to_logical(of, plain(of, rows)).to_pylist()) for of, rows in sides)
+    return [next(keys if is_delete else whole) for is_delete in deletes.to_pylist()]
 
 
 class RecheckError(Exception):

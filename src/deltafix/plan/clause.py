@@ -89,7 +89,8 @@ class Apply:
     """`target = functor(args)`; binds its target, or tests it where it is bound already.
 
     `types` are the arguments' base types, `result` the value's. `fields`: how many fields the value
-    has that one is read from; 0 where none is read. `partial`: it may raise, and is asked last.
+    has that one is read from; 0 where none is read. `partial`: it may raise (None: for all that is
+    known), and is asked last.
     """
 
     target: Slot
@@ -98,7 +99,7 @@ class Apply:
     types: tuple[BaseType, ...]
     result: BaseType
     fields: int = 0
-    partial: bool = False
+    partial: bool | None = False
 
     @property
     def is_coded(self) -> bool:

@@ -8,10 +8,10 @@ relation; it looked at each row of `p`, and so did each search for another deriv
 recursion. The atom goes there with what computes the value and what tests no more than these; of
 its columns those stay that the rest asks for.
 
-Left as they are: atoms that are found by a column; values of several atoms; calls that may raise,
-which are made for the rows that they were made for; what the head's own recursion negates, joins or
-drops. Invariant: a clause is folded, so it derives the rows that it derived, whichever atoms are
-chosen here.
+Left as they are: atoms that are found by a column; values of several atoms; calls of SQL that may
+raise, which are made for the rows that they were made for; what the head's own recursion negates,
+joins or drops. Invariant: a clause is folded, so it derives the rows that it derived, whichever
+atoms are chosen here.
 """
 
 from __future__ import annotations

@@ -442,7 +442,7 @@ class Flattening:
             args[:2] = [step]
             types[:2] = types[:1]
         own = term.functor[1:] if term.functor[0] == "@" else ""
-        partial = bool(own) and self.program.declared_functor(own).partial
+        partial = self.program.declared_functor(own).partial if own else False
         call = Apply(target, term.functor, tuple(args), tuple(types), kind, partial=partial)
         if self.program.word_size == NARROW:
             self.body.extend(narrow_call(self, call, kind))

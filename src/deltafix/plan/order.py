@@ -10,9 +10,9 @@ Re-derivation takes only options whose index is there already, and adds one only
 DAG from node 0; each path joins every literal once and runs every check as soon as its arguments
 are known, but for calls that may raise.
 
-Those are SQL's (`Apply.partial`), and asked last, in the order of the body: of what every other
-literal lets through, so that an edit raises where a query of all rows does, whichever literal its
-rows enter by. What other literals are found by is computed before these (`asked_last`).
+Those are SQL's and the user's (`Apply.partial`), and asked last, in the order of the body: of what
+every other literal lets through, so that an edit raises where all rows at once do, whichever
+literal its rows enter by. What other literals are found by is computed before these (`asked_last`).
 
 A constructor runs both ways: a known value gives its fields, known fields give their value; the
 literal then tests what it bound, so nothing is left out.
@@ -433,7 +433,9 @@ def asked_last(body: Sequence[Literal]) -> frozenset[int]:
     own columns none is. What stands before such a call, about the same atoms, comes before it.
     """
     partial = [
-        n for n, literal in enumerate(body) if isinstance(literal, Apply) and literal.partial
+        n
+        for n, literal in enumerate(body)
+        if isinstance(literal, Apply) and literal.partial is not False
     ]
     if not partial:
         return frozenset()

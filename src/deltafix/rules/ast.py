@@ -112,7 +112,8 @@ class FunctorDecl:
     10^-scale, rounded once. `kept`: it is their `count`, the least (`min`) or greatest (`max`) of
     them, or, of floats, their exact `sum` or `mean`, rounded once. Of a type of optional values
     (`nil` or one) those that are there count, and where none is, the result is `nil`, or 0.
-    `partial` is said of functions of SQL: it may raise, and is asked last (`plan.order`).
+    `partial` is said of functions of SQL: it may raise, and is asked last (`plan.order`), or never
+    does. A user's may for all we know (None): it is asked last, too.
     """
 
     name: str
@@ -123,7 +124,7 @@ class FunctorDecl:
     most: int | None = None
     scale: int | None = None
     kept: str = ""
-    partial: bool = False
+    partial: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -379,7 +379,9 @@ def _native(base: str, nullable: str) -> tuple[FunctorDecl, ...]:
         "less": ((value, other), "number"),
         "like": ((value, other), "number"),
     }
-    declared = (FunctorDecl(f"~{name}_{base}", *shape) for name, shape in shapes.items())
+    declared = (
+        FunctorDecl(f"~{name}_{base}", *shape, partial=False) for name, shape in shapes.items()
+    )
     return tuple(functor for functor in declared if functor.name in NATIVE)
 
 

@@ -802,3 +802,37 @@ def test_a_rule_of_many_variables_that_nothing_tells_apart_is_removed() -> None:
         with db.transaction() as tx:
             tx.remove_rule(rule.format(orders[1]))
         assert db.rows("r") == []
+
+
+def test_a_rule_that_comes_is_asked_nothing_of_rows_that_go_with_it() -> None:
+    def wrong(x: int) -> int:
+        raise ValueError(f"{x} is wrong")
+
+    text = """
+        .functor f(x: number): number
+        .decl root(x: number) .decl e(x: number, y: number) .decl g(x: number, y: number)
+        .decl r(x: number)
+        .input root, e, g
+        .output r
+        r(x) :- root(x).
+        r(y) :- r(x), e(x, y).
+    """
+    with deltafix.connect(text, functors={"f": wrong}) as db:
+        with db.transaction() as tx:
+            tx.insert("root", [(1,)])
+            tx.insert("e", [(1, 2), (2, 3)])
+            tx.insert("g", [(3, 9)])
+        rule, before = "r(@f(y)) :- r(x), g(x, y).", db.rows("r")
+        with (
+            pytest.raises(FunctorError, match="9 is wrong, in `r`"),
+            db.transaction() as tx,
+        ):
+            tx.add_rule(rule)
+        assert db.rows("r") == before
+        with db.transaction() as tx:
+            tx.add_rule(rule)
+            tx.delete("root", [(1,)])
+        assert tx.delta["r"].removed == before
+        assert db.last_epoch.abandoned == 1
+        assert same_rule(db.program.rules[-1], deltafix.Program.parse(f"{text} {rule}").rules[-1])
+        db.check_invariants()

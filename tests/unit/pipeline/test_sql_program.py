@@ -116,6 +116,21 @@ def test_story_of_an_upsert(books: Books) -> None:
 kept_here = pytest.mark.parametrize("runner", ["local", "local shards"], indirect=True)
 
 
+def test_a_late_delete_is_set_aside_with_the_key_that_it_says(books: Books) -> None:
+    late = 'late = "bad"\nlateness = 2\nbad_rows = "quarantine"'
+    books.write(booking=f'key = "id"\nsequence_by = "at"\n{late}')
+    lines = ("sign,at,id,day,amount,note", "+,9,1,,1,a", "-,2,1,,,", "+,3,2,,1,", "-,8,3,,,", "")
+    (books.folder / "in" / "1.csv").write_text("\n".join(lines))
+    with books.open() as pipeline:
+        list(pipeline.drain())
+        aside = [one["row"] for one in pipeline.maintainer.quarantine.rows("booking")]
+    assert books.view("total") == [(None, Decimal("1.00"), 1)]
+    assert [{name: row.get(name) for name in ("id", "amount")} for row in aside] == [
+        {"id": 1, "amount": None},
+        {"id": 2, "amount": "1.00"},
+    ]
+
+
 @kept_here
 def test_totals_without_keys_are_one_row_and_need_no_multiplicity(books: Books, runner) -> None:
     table, _, notes, _ = VIEWS.split(";")
