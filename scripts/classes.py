@@ -20,7 +20,8 @@ LOG = Path(session.__file__).with_name("log4j2.properties").as_uri()
 
 def main(archive: str) -> None:
     """Do a bit of what tests do, and have Java write which classes that took."""
-    options = f"-XX:+UseSerialGC -Xlog:cds*=off -XX:ArchiveClassesAtExit={archive}"
+    options = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:cds*=off"  # as the tests have it
+    options += f" -XX:ArchiveClassesAtExit={archive}"
     options += f" -Dlog4j2.configurationFile={LOG}"
     with (
         tempfile.TemporaryDirectory() as folder,

@@ -34,7 +34,7 @@ from deltafix.pipeline.policy import Policy
 from deltafix.pipeline.portion import difference_with
 from deltafix.pipeline.signed import SIGN, net_sums
 
-EXAMPLES = int(os.environ.get("DELTAFIX_EXAMPLES", "0")) or (3 if JIT_DISABLED else 20)
+EXAMPLES = int(os.environ.get("DELTAFIX_EXAMPLES", "0")) or (3 if JIT_DISABLED else 8)
 
 TEXT = """
 .decl edge(x: symbol, n: number)

@@ -5,6 +5,7 @@ Sees: wrong answers, wrong deltas, broken tables, supports that drift over many 
 
 from __future__ import annotations
 
+import os
 import re
 from random import Random
 from unittest.mock import patch
@@ -35,7 +36,7 @@ from deltafix.plan.build import lower
 from deltafix.plan.depend import layers
 from deltafix.rules.check import typed
 
-PROGRAMS = 2 if JIT_DISABLED else 12
+PROGRAMS = 2 if JIT_DISABLED else max(6, int(os.environ.get("DELTAFIX_EXAMPLES", "0")) // 40)
 
 
 @pytest.fixture(autouse=True)
@@ -172,12 +173,12 @@ def test_oracle_a_binding_of_an_aggregate_counts_once_whichever_alternatives_giv
     """Of what the rule binds around it, one alternative may read what another does not."""
     features = frozenset(("aggregates", "disjunction", "comparisons", "constants"))
     played = 0
-    for seed in range(60, 230 if not JIT_DISABLED else 80):
+    for seed in range(60, 160 if not JIT_DISABLED else 80):
         rng = Random(seed)
         program = random_program(rng, 2, features)
         if re.search(r": \{[^}]*;", program.source):
             played += is_judged(rng, program)
-    assert played > 50 or JIT_DISABLED
+    assert played > 25 or JIT_DISABLED
 
 
 def test_oracle_a_negated_equation_gives_no_result_to_an_aggregate() -> None:

@@ -6,6 +6,7 @@ order of keys that decays over edits, groups that are computed twice, and doors 
 
 from __future__ import annotations
 
+import os
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -21,6 +22,7 @@ from deltafix.kernel.jit import JIT_DISABLED
 from deltafix.rules.dsl import max_of, variables
 
 EDITS = 40 if JIT_DISABLED else 250
+SEEDS = max(2, int(os.environ.get("DELTAFIX_EXAMPLES", "0")) // 200)
 
 PARTS = """
 .decl uses(p: number, q: number, n: number)
@@ -82,7 +84,7 @@ def is_cyclic(uses: set) -> bool:
     return bool(left)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(SEEDS))
 def test_agree_data_with_a_cycle_are_refused_and_nothing_else_is(seed: int, tmp_path: Path) -> None:
     rng = Random(f"cycles {seed}")
     uses: set[tuple] = set()
@@ -205,7 +207,7 @@ def test_a_ladder_has_more_ways_than_could_be_followed() -> None:
         assert db.last_epoch.derivations < work
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(SEEDS))
 def test_agree_needs_stay_in_order_whatever_comes_and_goes(seed: int) -> None:
     rng = Random(f"needs {seed}")
     needs = Needs()

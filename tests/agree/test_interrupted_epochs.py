@@ -7,6 +7,7 @@ epoch's number, marks, rules, what watchers hear and what `is_committed` says.
 from __future__ import annotations
 
 import contextlib
+import os
 from collections import Counter
 from random import Random
 from typing import Any
@@ -21,6 +22,7 @@ from deltafix.engine import lanes
 from deltafix.errors import FunctorError, TransactionError
 from deltafix.kernel import layout as at
 
+SEEDS = max(2, int(os.environ.get("DELTAFIX_EXAMPLES", "0")) // 200)
 PROGRAM = """
 .decl edge(x: number, y: number)
 .input edge
@@ -71,7 +73,7 @@ class _Edit:
             tx.remove_rule(self.rule)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(SEEDS))
 @pytest.mark.parametrize("threads", [1, 3])
 def test_an_interrupted_epoch_stands_or_never_was(
     threads: int, seed: int, tmp_path, monkeypatch: pytest.MonkeyPatch

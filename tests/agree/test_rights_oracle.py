@@ -30,7 +30,7 @@ from deltafix.errors import RightsContextError, RightsModelError, RightsParamete
 from deltafix.rights import Tuple
 
 EPOCHS = 4
-CASES = int(os.environ.get("DELTAFIX_EXAMPLES", "6"))
+CASES = int(os.environ.get("DELTAFIX_EXAMPLES", "3"))
 
 
 def valid_model(random):

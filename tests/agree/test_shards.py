@@ -31,7 +31,7 @@ from deltafix.spark.shards.localize import localize
 from deltafix.spark.shards.shard import Shard
 from deltafix.store.folder import folder_at
 
-RUNS = max(4, int(os.environ.get("DELTAFIX_EXAMPLES", "0")) // 20)
+RUNS = max(2, int(os.environ.get("DELTAFIX_EXAMPLES", "0")) // 20)
 ACCESS = Path(__file__).parents[2] / "examples" / "access-control"
 CLOSURE = """
 .decl edge(x: number, y: number)

@@ -180,7 +180,6 @@ def test_a_table_that_is_not_there(spark, tmp_path) -> None:
     ("how", "mode"),
     [
         ("by name", "changes"),
-        ("by name", "snapshot"),
         ("by quoted path", "snapshot"),
         ("by format", "changes"),
     ],

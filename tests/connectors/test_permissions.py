@@ -81,10 +81,14 @@ def test_the_page_in_postgres(where, spark, tmp_path, postgres_server: Postgres)
             return
         with cluster(tmp_path) as here:
             write(tmp_path, **words, **{"spark://host:7077": here.address})
-            with file.open("a") as stream:
-                stream.write((tmp_path / "cluster.toml").read_text())
+            runs = [run_here]  # a driver on a cluster takes 20 s of processor: the second is one
 
             def run() -> None:
+                if runs:
+                    runs.pop()(file)
+                    with file.open("a") as stream:
+                        stream.write((tmp_path / "cluster.toml").read_text())
+                    return
                 command = [sys.executable, "-m", "deltafix", "pipeline", "run", str(file)]
                 ran = subprocess.run(
                     command, env=here.environment, capture_output=True, text=True, check=False

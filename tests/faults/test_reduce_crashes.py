@@ -17,7 +17,7 @@ import pytest
 from deltafix.reactive import Min, Sum, product
 from deltafix.spark.reduce import StreamReduce
 
-CRASHES = int(os.environ.get("DELTAFIX_CRASHES", "3"))
+CRASHES = int(os.environ.get("DELTAFIX_CRASHES", "2"))
 BATCHES = 2 * CRASHES + 1
 # Four renames and the sink's write are passed in a batch, each from two sides: no crash is further
 # than two batches from the start.
@@ -67,7 +67,7 @@ def _run(folder, steps, dies):
 @pytest.mark.spark
 @pytest.mark.slow
 def test_oracle_a_driver_killed_at_random_steps_and_started_again_counts_each_row_once(tmp_path):
-    chance = random.Random(os.environ.get("DELTAFIX_CRASHES", "3"))
+    chance = random.Random(os.environ.get("DELTAFIX_CRASHES", "2"))
     held = _batches(tmp_path / "in", chance)
     (tmp_path / "out").mkdir()
     for crash in range(CRASHES):

@@ -64,9 +64,9 @@ STORE = {"store fails": "fails", "store is late": "", "store does it later": "la
 """How it answers."""
 FIRST = {
     "disk": [
-        ("executor", "stepped"), ("python", "read"), ("disk is full", "read"),
-        ("worker", "stepped"), ("store fails", "read"), ("python", "exchanged"),
-        ("store is late", "read"), ("driver", "committed"),
+        ("executor", "stepped"), ("disk is full", "read"), ("worker", "stepped"),
+        ("store fails", "read"), ("python", "exchanged"), ("store is late", "read"),
+        ("driver", "committed"),
     ],
     "store": [("store does it later", "read"), ("driver and store", "committed")],
 }  # fmt: skip

@@ -10,6 +10,7 @@ with `missing="error"`. `replay` gives the input facts after each epoch, for the
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from functools import reduce
 from operator import xor
@@ -21,6 +22,7 @@ from tests.generators.random_rules import CORNERS, FAR, NUMBERS, SYMBOLS, Genera
 from tests.judges.oracle_values import order
 
 from deltafix.datalog.program import Program
+from deltafix.plan.ir import Plan
 from deltafix.reactive import reducer
 from deltafix.rules import whole
 from deltafix.rules.whole import MOST
@@ -30,6 +32,7 @@ __all__ = [
     "FEATURES",
     "FOLDS",
     "REDUCERS",
+    "is_large",
     "programs",
     "programs_with_scripts",
     "random_program",
@@ -87,6 +90,16 @@ def random_program(rng: Random, size: int = 3, features: frozenset[str] = FEATUR
     """
     whole.MOST = rng.choice((1, MOST, MOST))
     return Program.parse(Generator(rng, size, features).text())
+
+
+def is_large(plan: Plan) -> bool:
+    """Whether it has more than 500 delta rules, which `make fuzz` alone plays.
+
+    Three programs of forty have, and cost three times the others' time.
+    """
+    stages = plan.stages
+    rules = sum(len(one.lower) + len(one.same) + len(one.rederive) for one in stages)
+    return rules > 500 and "DELTAFIX_EXAMPLES" not in os.environ
 
 
 def random_row(rng: Random, program: Program, relation: str, far: bool = False) -> tuple:
