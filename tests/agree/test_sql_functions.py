@@ -120,6 +120,11 @@ FORMS = (
     *("DAYOFYEAR({M})", "WEEKOFYEAR({D})", "WEEK({D})", "DATE_TRUNC('decade',{D})"),
     *(f"{{F}} {sign} {{F}}" for sign in "+-*/%"),
     *("{N} % {G}", "{G} % {N}", "{X} % {F}", "- {F}", "ABS({F})", "{F} % 2", "0 - {G} * {F}"),
+    *(f"TO_{unit}({{N}}) || ''" for unit in ("YEARS", "QUARTERS", "MONTHS", "WEEKS", "DAYS")),
+    *(f"TO_{unit}({{N}}) || ''" for unit in ("HOURS", "MINUTES", "MICROSECONDS")),
+    *("TO_SECONDS({G}) || ''", "TO_MILLISECONDS({P}) || ''", "AGE({M},{M}) || ''"),
+    *("AGE({D},{M}) || ''", "({M} - {M}) * {G} || ''", "{I} / {F} || ''", "{I} * {N} || ''"),
+    *("-({I}) || ''", "{M} - {I} * {V}", "{I} = {I}", "{I} < {I} * 2"),
     *("DATE_TRUNC('millisecond',{M})", "DATE_TRUNC('microseconds',{M})"),
 )
 

@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from deltafix.diagnostics import suggest
 from deltafix.errors import SqlError
+from deltafix.facts.values import shown
 from deltafix.sql import (
     formats,
     functions,
@@ -34,6 +35,7 @@ from deltafix.sql import (
 )
 from deltafix.sql.casts import cast
 from deltafix.sql.connectives import tests_first
+from deltafix.sql.intervals import Interval
 from deltafix.sql.literals import (
     Compute,
     Scalar,
@@ -54,6 +56,7 @@ from deltafix.sql.types import (
     DECIMALS,
     DOUBLE,
     INTEGER,
+    INTERVAL,
     MOST_DIGITS,
     NULL,
     TEXT,
@@ -335,6 +338,7 @@ class Scalars:
         kind = scalar.type
         is_plain = kind.is_numeric or kind in (DATE, TIMESTAMP)
         is_plain |= kind is BOOLEAN
+        is_plain |= kind is INTERVAL and self.statement.dialect != "spark"
         if not is_plain or not any(other.type is TEXT for other in beside):
             return scalar
         convert = cast(kind, TEXT, dialect=self.statement.dialect)
@@ -356,7 +360,9 @@ class Scalars:
         return self.function(node.this, text_functions.like(escape, folds=folds, dialect=dialect))
 
     def checked(self, compute: Compute, kind: SqlType, nullable: bool) -> Scalar:
-        """A Scalar whose whole numbers and decimals are those of its type, or an error."""
+        """A Scalar whose numbers, or intervals, are those of its type, or an error."""
+        if kind is INTERVAL:
+            return Scalar(strict(_bounded, compute), kind, nullable)
         if kind.is_decimal:
             fitted = cast(BIGINT, kind)  # of whole numbers and decimals
             assert fitted is not None  # noqa: S101  all numbers convert
@@ -384,9 +390,9 @@ class Scalars:
 
     def arithmetic(self, node: exp.Expr) -> Scalar:
         """`+ - * / // %`, of days and moments too."""
-        if moments.step_of(node.expression) is not None:
-            return moments.moved(self, node)
         left, right = self.compile(node.this), self.compile(node.expression)
+        if INTERVAL in (left.type, right.type):
+            return moments.lengths(self, node, left, right)
         if left.type.is_time or right.type.is_time:
             return moments.days(self, node, left, right)
         kind = common_type(left.type, right.type)
@@ -439,7 +445,7 @@ class Scalars:
     def negated(self, node: exp.Expr) -> Scalar:
         """`-x`."""
         inner = self.compile(node.this)
-        if not (inner.type.is_numeric or inner.type == NULL):
+        if not (inner.type.is_numeric or inner.type in (INTERVAL, NULL)):
             raise self.mismatch(node, inner, inner, "numbers")
         return self.checked(strict(negative, inner.compute), inner.type, inner.nullable)
 
@@ -453,11 +459,7 @@ class Scalars:
         by_parts = tuples.compared(self.statement, node)
         if by_parts is not None:
             return self.compile(by_parts)
-        lengths = moments.compared(self, node)
-        if lengths is None:
-            left, right, order = self.pair(node, node.this, node.expression)
-        else:
-            (left, right), order = lengths, functions.itself
+        left, right, order = self.pair(node, node.this, node.expression)
         test = functions.COMPARE[type(node)]
         if isinstance(node, exp.NullSafeEQ | exp.NullSafeNEQ):
             same = isinstance(node, exp.NullSafeEQ)
@@ -577,6 +579,8 @@ class Scalars:
         convert = cast(inner.type, kind, tries=tries, dialect=self.statement.dialect)
         if convert is None:
             message, way_out = f"no cast from {inner.type.name} to {kind.name}", "write CASE"
+            if INTERVAL in (kind, inner.type):
+                way_out = "EXTRACT(EPOCH FROM x) has its seconds, TO_SECONDS(n) makes one of them"
             if kind.is_nested or inner.type.is_nested:
                 way_out = "make it anew of its parts, its elements or its fields"
             raise self.statement.wrong(message, node, way_out)
@@ -664,6 +668,7 @@ _NODES: Final[dict[Any, Callable[[Scalars, Any], Scalar]]] = {
     tuple(functions.ARITHMETIC): Scalars.arithmetic,
     (exp.Round, exp.Trunc): Scalars.rounded,
     exp.Neg: Scalars.negated,
+    exp.Interval: moments.interval,
     tuple(functions.COMPARE): Scalars.comparison,
     (exp.And, exp.Or): Scalars.both,
     exp.Not: Scalars.negation,
@@ -721,6 +726,12 @@ _NODES: Final[dict[Any, Callable[[Scalars, Any], Scalar]]] = {
 def _method(kind: Any) -> Callable[[Scalars, Any], Scalar] | None:
     """What compiles nodes of a class: asked for every node of every statement."""
     return next((method for of, method in _NODES.items() if issubclass(kind, of)), None)
+
+
+def _bounded(interval: Interval) -> Interval:
+    if not fits(interval, INTERVAL):
+        raise OverflowError(f"{shown(str(interval))} is no INTERVAL: it is of more than 64 bits")
+    return interval
 
 
 def _fitting(

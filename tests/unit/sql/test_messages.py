@@ -181,7 +181,7 @@ def test_a_view_whose_rules_have_no_plan_is_refused_at_once(
             "VALUES of 2 and 1 columns", "as many values",
         ),
         ("SELECT id FROM c UNION SELECT id, name FROM c", "UNION of 1 and 2", "both sides"),
-        ("SELECT AGE(ts, ts) FROM c", "AGE", "DATE_DIFF"),
+        ("SELECT AGE(ts) FROM c", "AGE(TIMESTAMP)", "AGE(later, earlier)"),
         ("SELECT val + ALL (SELECT id FROM d) FROM c", "ALL by itself", "x = ALL (SELECT ...)"),
         ("INSERT INTO dec VALUES (CAST(0.5 AS DOUBLE))", "0.5 is no", "CAST(... AS DECIMAL(4, 2))"),
         (
