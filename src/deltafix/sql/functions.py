@@ -297,6 +297,14 @@ FUNCTIONS: Final[dict[type, Function]] = {
     ),
     exp.ArraySize: Function("CARDINALITY(array)", ("this",), sized, len),
     exp.ToDays: _of_units("DAY"),
+    exp.TimestampFromParts: Function(
+        "MAKE_TIMESTAMP(year, month, day, hour, minute, second)",
+        ("year", "month", "day", "hour", "min", "sec"),
+        lambda t: TIMESTAMP if len(t) == 6 and of_types([BIGINT] * 5, TIMESTAMP)(t[:5]) else None,
+        times.make_timestamp,
+        takes=(*[BIGINT] * 5, DOUBLE),
+        only=("duckdb",),
+    ),
     **text_functions.TEXTS,
     **number_functions.NUMBERS,
 }

@@ -17,7 +17,7 @@ from deltafix.sql import intervals, times
 from deltafix.sql.casts import in_wholes
 from deltafix.sql.intervals import Interval
 from deltafix.sql.literals import Scalar, literal, strict
-from deltafix.sql.text import exp
+from deltafix.sql.text import data_type, exp
 from deltafix.sql.types import BIGINT, DATE, DOUBLE, INTERVAL, NULL, TEXT, TIMESTAMP, TIMESTAMPTZ
 
 if TYPE_CHECKING:
@@ -223,6 +223,54 @@ def part_named(scalars: Scalars, node: exp.Expr) -> Scalar:
         raise scalars.statement.wrong("DATE_PART of this", node, "write DATE_PART('year', x)")
     name, asked = node.expressions
     return part(scalars, exp.Extract(this=exp.var(name.name), expression=asked))
+
+
+PARTS_BY_NAME: Final = (
+    "WEEKDAY", "YEARWEEK", "CENTURY", "MILLENNIUM", "MILLISECOND", "MICROSECOND",
+)  # fmt: skip
+"""Parts that are functions of DuckDB's, which sqlglot has no node for."""
+
+
+def part_called(scalars: Scalars, node: exp.Expr) -> Scalar:
+    """CENTURY(x)."""
+    if len(node.expressions) != 1:
+        raise scalars.statement.wrong(f"{node.name} of this", node, f"write {node.name}(x)")
+    return part(scalars, exp.Extract(this=exp.var(node.name), expression=node.expressions[0]))
+
+
+def over(scalars: Scalars, node: exp.Expr) -> Scalar:
+    """DATE_SUB('month', a, b): whole units that are over from a to b."""
+    given, unit = node.expressions, node.expressions[0] if node.expressions else None
+    name = unit.name.upper().removesuffix("S") if unit is not None and unit.is_string else ""
+    if len(given) != 3 or name not in times.WHOLE or scalars.statement.dialect != "duckdb":
+        way_out = f"write DATE_SUB('day', a, b); units are {', '.join(times.WHOLE)}"
+        raise scalars.statement.refused(f"{node.name} of this", node, way_out)
+    first, last = (_moment(scalars, node, side) for side in given[1:])
+    compute = strict(
+        lambda a, b: times.whole_between(name, a, b),
+        *(scalars.converted(value, TIMESTAMP).compute for value in (first, last)),
+    )
+    return scalars.checked(compute, BIGINT, first.nullable or last.nullable)
+
+
+def bucket(scalars: Scalars, node: exp.Expr) -> Scalar:
+    """TIME_BUCKET(INTERVAL '15 minutes', x): a day of a day."""
+    scalars.statement.require_only(node, ("this", "expression"))
+    width, value = scalars.compile(node.this), _moment(scalars, node, node.expression)
+    if width.type is not INTERVAL:
+        message = f"TIME_BUCKET by {width.type.name}"
+        raise scalars.statement.wrong(message, node, "write TIME_BUCKET(INTERVAL '1 day', x)")
+    compute = strict(times.bucket, width.compute, scalars.converted(value, TIMESTAMP).compute)
+    if value.type is DATE:
+        compute = strict(datetime.date, compute)
+    kind = DATE if value.type is DATE else TIMESTAMP
+    return Scalar(compute, kind, width.nullable or value.nullable)
+
+
+def as_date(scalars: Scalars, node: exp.Expr) -> Scalar:
+    """DATE(x), a cast."""
+    scalars.statement.require_only(node, ("this",))
+    return scalars.compile(exp.Cast(this=node.this, to=data_type("DATE")))
 
 
 def difference(scalars: Scalars, node: exp.Expr) -> Scalar:

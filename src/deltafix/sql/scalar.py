@@ -22,6 +22,7 @@ from deltafix.diagnostics import suggest
 from deltafix.errors import SqlError
 from deltafix.facts.values import shown
 from deltafix.sql import (
+    filled,
     formats,
     functions,
     json_paths,
@@ -172,16 +173,11 @@ class Scalars:
         if isinstance(node, exp.Anonymous) and node.name.upper() in _ELEMENTS and node.expressions:
             array, *indexes = node.expressions
             return nested.at(self, exp.Bracket(this=array, expressions=indexes, offset=1))
-        if isinstance(node, exp.Anonymous) and node.name.upper() == "DATE_PART":
-            return moments.part_named(self, node)
         if json_paths.named(node, self.statement.dialect):
             return json_paths.extracted(self, node)
-        if isinstance(node, exp.Anonymous) and node.name.upper() == "MAKE_DATE":
-            return moments.make_date(self, node)
-        if isinstance(node, exp.Anonymous) and node.name.upper() == "TRY_STRPTIME":
-            return formats.read(self, node)
-        if isinstance(node, exp.Anonymous) and node.name.upper() == "EPOCH_US":
-            return moments.since(self, node)
+        by_name = _BY_NAME.get(node.name.upper()) if isinstance(node, exp.Anonymous) else None
+        if by_name is not None:
+            return by_name(self, node)
         is_slice = isinstance(node, exp.Anonymous) and node.name.upper() == "LIST_SLICE"
         if is_slice and len(node.expressions) == 3:
             given = dict(zip(("this", "start", "end"), node.expressions, strict=True))
@@ -402,13 +398,17 @@ class Scalars:
         name = type(node)
         if name is exp.Div and not (node.args.get("typed") and kind.is_integer):
             kind = DOUBLE
+        if name is exp.IntDiv and not kind.is_integer:
+            if self.statement.dialect != "duckdb":
+                raise self.mismatch(node, left, right, "whole numbers")
+            kind = DOUBLE  # of others DuckDB's is no whole number
         if kind.is_decimal:
             return self.exact(node, left, right, kind)
         if left.type.is_decimal or right.type.is_decimal:
             left, right = self.converted(left, kind), self.converted(right, kind)
         operate = functions.ARITHMETIC[exp.IntDiv if name is exp.Div and kind != DOUBLE else name]
-        if kind == DOUBLE and name is exp.IntDiv:
-            raise self.mismatch(node, left, right, "whole numbers")
+        if name is exp.IntDiv and kind is DOUBLE:
+            operate = functions.DIVISION["error"]
         safe = name is exp.Div and bool(node.args.get("safe"))
         if name is exp.Div and kind == DOUBLE:
             operate = functions.DIVISION["null" if safe else self.by_zero(node)]
@@ -705,6 +705,9 @@ _NODES: Final[dict[Any, Callable[[Scalars, Any], Scalar]]] = {
     exp.DateDiff: moments.difference,
     (exp.LastDay, exp.Dayname, exp.Monthname): moments.of_day,
     exp.DateFromParts: moments.make_date,
+    exp.DateBin: moments.bucket,
+    exp.Date: moments.as_date,
+    exp.Format: filled.filled,
     exp.DateAdd: moments.later,
     (exp.TimestampTrunc, exp.DateTrunc): moments.truncated,
     exp.Array: nested.array,
@@ -720,6 +723,18 @@ _NODES: Final[dict[Any, Callable[[Scalars, Any], Scalar]]] = {
     regexes.NODES: regexes.compiled,
     lists.NODES: lists.compiled,
 }
+
+
+_BY_NAME: Final[dict[str, Callable[[Scalars, Any], Scalar]]] = {
+    "DATE_PART": moments.part_named,
+    "MAKE_DATE": moments.make_date,
+    "TRY_STRPTIME": formats.read,
+    "EPOCH_US": moments.since,
+    "DATE_SUB": moments.over,
+    "DATESUB": moments.over,
+    **dict.fromkeys(moments.PARTS_BY_NAME, moments.part_called),
+}
+"""What sqlglot has no node for, and is no function of values alone."""
 
 
 @cache

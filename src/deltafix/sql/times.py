@@ -17,9 +17,9 @@ from deltafix.sql.intervals import Interval, between, cut, parsed, size
 from deltafix.sql.text import Statement, exp
 
 __all__ = [
-    "PARTS_OF", "PARTS_OF_INTERVALS", "TRUNCATED", "UNITS", "age", "apart", "borders_between",
-    "day_name", "days_between", "epoch", "interval", "last_day", "later", "micros", "month_name",
-    "moved",
+    "PARTS_OF", "PARTS_OF_INTERVALS", "TRUNCATED", "UNITS", "WHOLE", "age", "apart",
+    "borders_between", "bucket", "day_name", "days_between", "epoch", "interval", "last_day",
+    "later", "make_timestamp", "micros", "millis", "month_name", "moved", "whole_between",
 ]  # fmt: skip
 
 
@@ -125,8 +125,23 @@ _ISO: Final[dict[str, Callable[[Any], int]]] = {
     "DECADE": lambda day: day.year // 10,
 }
 
+
+def _of_minute(moment: date) -> int:
+    """Microseconds of its minute; none of a day."""
+    return moment.second * 1_000_000 + moment.microsecond if isinstance(moment, datetime) else 0
+
+
 PARTS_OF: Final[dict[str, dict[str, Callable[[Any], int]]]] = {
-    "duckdb": {**_ISO, "SECOND": lambda m: m.second if isinstance(m, datetime) else 0},
+    "duckdb": {
+        **_ISO,
+        "SECOND": lambda m: m.second if isinstance(m, datetime) else 0,
+        "MILLISECOND": lambda moment: _of_minute(moment) // 1_000,
+        "MICROSECOND": _of_minute,
+        "WEEKDAY": _ISO["DOW"],
+        "YEARWEEK": lambda day: day.isocalendar().year * 100 + day.isocalendar().week,
+        "CENTURY": lambda day: (day.year - 1) // 100 + 1,
+        "MILLENNIUM": lambda day: (day.year - 1) // 1000 + 1,
+    },
     "postgres": _ISO,
     "spark": {**PARTS, "DOW": lambda day: day.isoweekday() % 7 + 1},
 }
@@ -206,6 +221,47 @@ def borders_between(unit: str, first: datetime, last: datetime) -> int:
         return last_month // size - first_month // size
     cut, length = TRUNCATED[unit], LENGTHS[unit]
     return (cut(last) - cut(first)) // length
+
+
+_DURATIONS: Final = {**LENGTHS, "WEEK": timedelta(weeks=1)}
+WHOLE: Final = (*_MONTHS, *_DURATIONS)
+"""The units of DATE_SUB."""
+
+
+def whole_between(unit: str, first: datetime, last: datetime) -> int:
+    """DATE_SUB: how many whole units there are from one moment to another."""
+    if last < first:
+        return -whole_between(unit, last, first)
+    if unit not in _MONTHS:
+        return (last - first) // _DURATIONS[unit]
+    months = (last.year - first.year) * 12 + last.month - first.month
+    months -= moved(first, Interval(months), 1) > last
+    return months // _MONTHS[unit]
+
+
+_MONDAY: Final = datetime(2000, 1, 3)
+
+
+def bucket(width: Interval, moment: datetime) -> datetime:
+    """TIME_BUCKET: the last multiple of a width, counted from a Monday or a January in 2000.
+
+    Raises ValueError for a width of months and days, or none.
+    """
+    if size(width) <= 0 or (width.months and width != Interval(width.months)):
+        raise ValueError(f"a bucket of {width} is neither of months nor of days and hours")
+    if width.months:
+        months = (moment.year - 2000) * 12 + moment.month - 1
+        return moved(datetime(2000, 1, 1), width, months // width.months)
+    return moment - (moment - _MONDAY) % width.rest
+
+
+def make_timestamp(year: int, month: int, day: int, *clock: float) -> datetime:
+    """MAKE_TIMESTAMP, with an hour, a minute and seconds. Raises ValueError for no moment."""
+    hour, minute, second = clock
+    if not 0 <= second < 61:
+        raise ValueError(f"{second} is no second of a minute")
+    at = datetime(year, month, day, int(hour), int(minute))
+    return at + timedelta(microseconds=round(second * 1e6))
 
 
 def last_day(day: date) -> date:
