@@ -255,7 +255,6 @@ def over(scalars: Scalars, node: exp.Expr) -> Scalar:
 
 def bucket(scalars: Scalars, node: exp.Expr) -> Scalar:
     """TIME_BUCKET(INTERVAL '15 minutes', x): a day of a day."""
-    scalars.statement.require_only(node, ("this", "expression"))
     width, value = scalars.compile(node.this), _moment(scalars, node, node.expression)
     if width.type is not INTERVAL:
         message = f"TIME_BUCKET by {width.type.name}"
@@ -269,7 +268,6 @@ def bucket(scalars: Scalars, node: exp.Expr) -> Scalar:
 
 def as_date(scalars: Scalars, node: exp.Expr) -> Scalar:
     """DATE(x), a cast."""
-    scalars.statement.require_only(node, ("this",))
     return scalars.compile(exp.Cast(this=node.this, to=data_type("DATE")))
 
 
