@@ -277,10 +277,10 @@ def play(
 ) -> None:
     """Play the case of a seed; if it is to be `nested`, of the next with arrays in its tables."""
     rng = Random(seed)
-    case = case_of(seed, views=VIEWS, transactions=transactions, schemas=False)
+    case = case_of(seed, views=VIEWS, transactions=transactions, schemas=False, intervals=False)
     while nested and not re.search(r"\[\]|STRUCT", " ".join(case.tables)):
         seed += 10_000
-        case = case_of(seed, views=VIEWS, transactions=transactions, schemas=False)
+        case = case_of(seed, views=VIEWS, transactions=transactions, schemas=False, intervals=False)
     job = SqlJob(folder, case, rng, pipeline)
     for statements in job.case.transactions:
         job.edit(statements)

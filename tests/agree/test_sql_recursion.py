@@ -122,6 +122,15 @@ ASKED = (  # of a column that steps compute without a bound: the recursion alone
     "(SELECT b FROM g WHERE g.b >= r.d ORDER BY a DESC NULLS LAST, b LIMIT 1 OFFSET 1) > r.x",
     "(SELECT COALESCE(k, r.d) FROM h WHERE n > r.d ORDER BY n, k LIMIT 1) IS NULL",
     "CASE WHEN EXISTS (SELECT 1 FROM h WHERE n < r.d) THEN r.d < 3 ELSE TRUE END",
+    "(SELECT SUM(n) FROM h WHERE h.n > r.d) > 4", "(SELECT AVG(n + r.d) FROM h WHERE n > r.x) < 6",
+    "(SELECT COUNT(DISTINCT k) FROM h WHERE n > r.d) < 3",
+    "NOT (SELECT SUM(w) FROM g WHERE b > r.d) > 4",
+    "(SELECT SUM(DISTINCT n) FILTER (WHERE k > r.d) FROM h WHERE n <> r.d) IS DISTINCT FROM 7",
+    "(SELECT MAX(w) + AVG(DISTINCT w) + STDDEV(b) FROM g WHERE b >= r.d) IS DISTINCT FROM 1",
+    "COALESCE((SELECT MEDIAN(n) FROM h WHERE n > r.d), 0) < 4.5",
+    "(SELECT BOOL_OR(n > r.d) AND BIT_OR(k) > 1 FROM h WHERE n >= r.d) IS NOT FALSE",
+    "NOT EXISTS (SELECT DISTINCT k FROM h WHERE h.n < r.d)",
+    "r.d NOT IN (SELECT DISTINCT k FROM h WHERE n > r.x)",
 )  # fmt: skip
 LATERALS = (
     "SELECT b FROM g WHERE a = r.x AND b > r.x ORDER BY b, w LIMIT 2",
@@ -130,6 +139,7 @@ LATERALS = (
     "SELECT MIN(b) AS b FROM g WHERE b > r.x",
     "SELECT MAX(b) AS b FROM g WHERE a = r.x AND b > a",
     "SELECT n AS b FROM h WHERE n > r.x + r.d ORDER BY ALL LIMIT 3",
+    "SELECT CAST(SUM(n) AS INTEGER) AS b FROM h WHERE n > r.x AND k <= r.d + 1",
 )
 
 

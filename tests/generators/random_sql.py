@@ -19,7 +19,7 @@ __all__ = ["Case", "case_of"]
 
 INT, DOUBLE, TEXT, BOOL = "INTEGER", "DOUBLE", "TEXT", "BOOLEAN"
 DATE, TIMESTAMP, DECIMAL, BLOB = "DATE", "TIMESTAMP", "DECIMAL(6, 2)", "BLOB"
-WIDE = "DECIMAL(38, 4)"
+WIDE, INTERVAL = "DECIMAL(38, 4)", "INTERVAL"
 NUMBERS = (INT, DOUBLE, DECIMAL, WIDE)
 PORTABLE = (INT, INT, INT, TEXT, TEXT, DOUBLE, BOOL)
 INTS, TEXTS, LISTS, BLOBS = "INTEGER[]", "VARCHAR[]", "INTEGER[][]", "BLOB[]"
@@ -52,7 +52,7 @@ _WIDER = {
     frozenset((DATE, TIMESTAMP)): TIMESTAMP,
 }
 """Types that USING compares, and what it shows of a FULL JOIN."""
-NEW = (DATE, TIMESTAMP, DECIMAL, WIDE, BLOB, *NESTED)
+NEW = (DATE, TIMESTAMP, DECIMAL, WIDE, BLOB, INTERVAL, *NESTED)
 TYPES = (*PORTABLE, *NEW)
 
 
@@ -96,6 +96,7 @@ def case_of(
     transactions: int = 6,
     chains: bool = False,
     arrays: bool = True,
+    intervals: bool = True,
     schemas: bool = True,
     correlated: bool = False,
     numbered: bool = False,
@@ -106,15 +107,17 @@ def case_of(
     With `correlated` views are aggregates of subqueries that read the query around, with
     `numbered` those rows of a query that a number leaves, under any names. With `computed` most
     joins, those of subqueries and recursions too, compare expressions. Without `arrays` no column
-    is one; without `schemas` there are no foreign keys, and no table changes.
+    is one, nor without `intervals`; without `schemas` there are no foreign keys, and no table
+    changes.
     """
-    maker = _Maker(Random(seed), chains, arrays, schemas)
+    maker = _Maker(Random(seed), chains, arrays, intervals, schemas)
     maker.correlated, maker.numbers, maker.computes = correlated, numbered, computed
     return maker.case(views, transactions)
 
 
 class _Maker:
-    def __init__(self, random: Random, chains: bool, arrays: bool, schemas: bool) -> None:
+    def __init__(self, random: Random, chains: bool, *drawn: bool) -> None:
+        arrays, intervals, schemas = drawn
         self.random = random
         self.chains = chains
         self.tables: list[Table] = []
@@ -129,6 +132,9 @@ class _Maker:
         self.types = PORTABLE if self.portable else TYPES
         if not arrays:
             self.types = tuple(kind for kind in self.types if kind not in NESTED)
+        self.often = (WIDE, INTERVAL) if intervals else (WIDE,)
+        if not intervals:
+            self.types = tuple(kind for kind in self.types if kind != INTERVAL)
         self.nan = not self.portable and self.maybe(0.4)
         """Whether there are NaN, infinity and -0.0."""
         self.alters = schemas and self.maybe(0.35)
@@ -139,7 +145,7 @@ class _Maker:
         elif self.nan:
             self.types = (*self.types, *(DOUBLE,) * 6)
         elif not self.portable and self.maybe(0.4):
-            self.types = (*self.types, *(WIDE,) * 6)
+            self.types = (*self.types, *(self.random.choice(self.often),) * 6)
 
     def name(self, word: str) -> str:
         self.names += 1
@@ -199,7 +205,8 @@ class _Maker:
         key: tuple[str, ...] = ()
         if self.maybe(0.85 if self.refers else 0.35):
             sizes = (1, 1, 1, 2) if self.refers else (1, 1, 2)
-            key = tuple(n for n, _ in columns[: self.random.choice(sizes)])
+            keyed = columns[: self.random.choice(sizes)]
+            key = tuple(n for n, _ in keyed) if INTERVAL not in dict(keyed).values() else ()
         made, refers = Table(name, columns, required | frozenset(key), key), ""
         if self.refers:
             made, refers = referring(self.random, made, self.tables)
@@ -225,6 +232,10 @@ class _Maker:
             WIDE: (
                 *("0", "1.5", "-2.25", "98765432109876543210.1234", "98765432109876543210.1235"),
                 *("-0.0001", "-1234567890123456789012345678.5", "2"),
+            ),
+            INTERVAL: (  # none of the length of another of other parts, nor of sums of them
+                *("'0 days'", "'3 days 00:10:00'", "'1 month 7 days 00:00:01'", "'-05:07:00'"),
+                *("'31:00:01.5'", "'-1 year -2 months 00:00:00.000003'", "'5 months -00:00:07'"),
             ),
             BLOB: ("''", "'a'", "'a\\x00'", "'\\xFF'", "'\\x00'"),
             BLOBS: ("[]", "['\\xFF',NULL]", "['a','']"),
@@ -448,7 +459,7 @@ class _Maker:
         if self.maybe(0.2):
             return f"{name} IS {self.random.choice(('', 'NOT '))}NULL"
         ops = ("=", "=", "<>", "<", ">=")
-        op = self.random.choice(ops[: 3 if kind in (*NESTED, WIDE) else None])
+        op = self.random.choice(ops[: 3 if kind in (*NESTED, WIDE, INTERVAL) else None])
         # A view's column gives no literal a type in SQLite.
         value = self.value if self.portable else self.beside
         return f"{name} {op} {value(kind, required=True)}"
@@ -498,6 +509,10 @@ class _Maker:
                     lambda: f"CAST(SIGN(CAST({again(WIDE)} AS {WIDE})) AS INTEGER)",
                     lambda: f"CAST(EXTRACT(MONTH FROM {again(DATE)}) AS INTEGER)",
                     lambda: f"CAST(({again(DATE)} - {again(DATE)}) % 1000 AS INTEGER)",
+                    lambda: (
+                        f"CAST(EXTRACT({self.random.choice(('YEAR', 'MONTH', 'DAY', 'HOUR'))} "
+                        f"FROM CAST({again(INTERVAL)} AS INTERVAL)) AS INTEGER)"
+                    ),
                     lambda: f"CAST(OCTET_LENGTH(CAST({again(BLOB)} AS BLOB)) AS INTEGER)",
                     lambda: f"(CAST({again(INT)} AS INTEGER) >> 1)",
                     lambda: f"CAST(LEN(REGEXP_SPLIT_TO_ARRAY({again(TEXT)}, 'a|b')) AS INTEGER)",
@@ -579,6 +594,26 @@ class _Maker:
                 lambda: f"({typed.format(again())} + INTERVAL '{self.random.randint(1, 30)}' HOUR)",
                 lambda: f"DATE_TRUNC('month', {typed.format(again())})",
             ]
+            forms += [lambda: f"({typed.format(again())} + CAST({again(INTERVAL)} AS INTERVAL))"]
+        elif kind == INTERVAL:
+            moments = f"CAST({{}} AS {TIMESTAMP})"
+            forms += [
+                lambda: f"({typed.format(again())} {self.random.choice('+-')} {again()})",
+                lambda: f"({typed.format(again())} * {self.random.choice(('2', '-1', '3'))})",
+                lambda: f"({typed.format(again())} * CAST({again(INT)} AS INTEGER))",
+                lambda: f"({typed.format(again())} * 2.5)",
+                lambda: f"({typed.format(again())} / 7)",
+                lambda: f"(- {typed.format(again())})",
+                lambda: (
+                    f"({moments.format(again(TIMESTAMP))} - {moments.format(again(TIMESTAMP))})"
+                ),
+                lambda: (
+                    f"AGE({moments.format(again(TIMESTAMP))}, {moments.format(again(TIMESTAMP))})"
+                ),
+                lambda: f"TO_DAYS(CAST({again(INT)} AS INTEGER))",
+                lambda: f"INTERVAL (CAST({again(INT)} AS INTEGER)) HOUR",
+                lambda: typed.format(f"CAST({typed.format(again())} AS TEXT)"),
+            ]
         else:
             forms += [
                 lambda: f"({again()} || {again()})",
@@ -589,6 +624,7 @@ class _Maker:
             ]
             if not self.portable:
                 forms.append(lambda: f"CAST(CAST({again(WIDE)} AS {WIDE}) AS TEXT)")
+                forms.append(lambda: f"CAST(CAST({again(INTERVAL)} AS INTERVAL) AS TEXT)")
                 forms.append(lambda: f"HEX(CAST({again(BLOB)} AS BLOB))")
                 forms.append(lambda: f"CAST(CAST({again(BLOB)} AS BLOB) AS TEXT)")
                 pattern = self.random.choice(("'[ab]'", "'(a)(b?)'", "'^.'", "'B|a+'"))

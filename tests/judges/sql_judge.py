@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
+from datetime import timedelta
 from decimal import Context, Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,7 +40,7 @@ _FAULT = "BindBuiltinScalarFunction"
 _IN_ORDER = re.compile(r" ORDER BY [^()]*\Z")
 """The end of a view that is read in an order; all that is shown is sorted by."""
 
-_NEW = re.compile(r"DATE|TIMESTAMP|DECIMAL|BLOB|\[|ARRAY_AGG|STRUCT")
+_NEW = re.compile(r"DATE|TIMESTAMP|DECIMAL|INTERVAL|BLOB|\[|ARRAY_AGG|STRUCT")
 """Types that SQLite has not: it takes the tables and the edits, and says nothing of the views."""
 
 _FLOATS = {
@@ -129,6 +130,8 @@ def plain(value: Any) -> Any:
         return "nan" if math.isnan(number) else float(f"{number:.9g}") + 0.0
     if isinstance(value, dict):
         value = tuple(value.values())
+    if isinstance(value, deltafix.sql.Interval):  # DuckDB's in Python has no months
+        return value.rest + timedelta(days=30 * value.months)
     return tuple(map(plain, value)) if isinstance(value, list | tuple) else value
 
 

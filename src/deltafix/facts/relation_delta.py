@@ -13,7 +13,7 @@ from html import escape
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar, cast
 
-from deltafix.errors import ExplanationError, MissingDependencyError
+from deltafix.errors import ExplanationError, MissingDependencyError, TypeMismatchError
 from deltafix.facts.schema import Row, Schema
 from deltafix.facts.side import Rows, Side
 from deltafix.facts.typed import R
@@ -46,20 +46,48 @@ class Tabular(ABC):
         """The form of `to_arrow` as a pandas DataFrame, whose columns keep Arrow's types.
 
         NumPy's have no NULL: beside one a whole number would become a float, and lose digits
-        beyond 2**53. Needs the extra `pandas`.
+        beyond 2**53. Intervals are durations, as in `to_polars`. Needs the extra `pandas`.
         """
         with _extra("pandas"):
             import pandas as pd  # noqa: PLC0415  an optional extra
-        return self.to_arrow().to_pandas(types_mapper=pd.ArrowDtype)
+        return _with_durations(self.to_arrow()).to_pandas(types_mapper=pd.ArrowDtype)
 
     def to_polars(self) -> Any:
-        """The form of `to_arrow` as a polars DataFrame. Needs the extra `polars`."""
+        """The form of `to_arrow` as a polars DataFrame. Needs the extra `polars`.
+
+        Polars has no interval, but durations, in which a day has 24 hours. Raises
+        TypeMismatchError for one of months.
+        """
         with _extra("polars"):
             import polars as pl  # noqa: PLC0415  an optional extra
-        return pl.from_arrow(self.to_arrow())
+        return pl.from_arrow(_with_durations(self.to_arrow()))
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+
+def _with_durations(table: pa.Table) -> pa.Table:
+    """A table whose intervals are durations. Raises TypeMismatchError for one of months."""
+    import pyarrow as pa  # noqa: PLC0415  slow to import
+
+    for index, field in enumerate(table.schema):
+        if not pa.types.is_interval(field.type):
+            continue
+        lengths: list[int | None] = []
+        for value in table.column(index).to_pylist():
+            if value is not None and value.months:
+                message = (
+                    f"column {field.name!r}: an interval of {value.months} months is no duration, "
+                    "which frames have: CAST(x AS TEXT), or take to_arrow()"
+                )
+                raise TypeMismatchError(message, column=field.name, value=value)
+            lengths.append(value and value.days * _DAY + value.nanoseconds // 1000)
+        table = table.set_column(index, field.name, pa.array(lengths, pa.duration("us")))
+    return table
+
+
+_DAY: Final = 86_400_000_000
+"""Microseconds."""
 
 
 def sign_column(names: Collection[str]) -> str:

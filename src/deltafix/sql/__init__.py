@@ -37,6 +37,7 @@ from deltafix.sql import text as _text  # noqa: F401  no sqlglot: said before a 
 from deltafix.sql.changes import Subscription, ViewDelta
 from deltafix.sql.connection import Connection, open_connection
 from deltafix.sql.cursor import Cursor
+from deltafix.sql.intervals import Interval
 from deltafix.sql.user_functions import create_function
 
 __all__ = [
@@ -48,6 +49,7 @@ __all__ = [
     "IntegrityError",
     "InterfaceError",
     "InternalError",
+    "Interval",
     "NotSupportedError",
     "OperationalError",
     "ProgrammingError",

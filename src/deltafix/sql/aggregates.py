@@ -29,6 +29,7 @@ from deltafix.sql.types import (
     BIGINT,
     BOOLEAN,
     DOUBLE,
+    INTERVAL,
     MOST_DIGITS,
     NARROW_DIGITS,
     TEXT,
@@ -106,7 +107,7 @@ _BLANK: Final = frozenset(("regr_intercept", "regr_r2", *_SHAPES))
 """They are NULL where they would be NaN; in PostgreSQL all of two columns are."""
 _NUMERIC: Final = frozenset(
     (
-        *("sum", "mean", "variance", "variance_pop", "deviation", "deviation_pop"),
+        *("variance", "variance_pop", "deviation", "deviation_pop"),
         *("quantile_cont", "product"),
     )
 )
@@ -355,6 +356,7 @@ def _typed(
         return "count", BIGINT
     takes = {
         isinstance(inner, exp.LogicalAnd | exp.LogicalOr): (kind == BOOLEAN, "BOOLEAN"),
+        op in ("sum", "mean"): (kind.is_numeric or kind is INTERVAL, "numbers or INTERVAL"),
         op in _NUMERIC: (kind.is_numeric, "numbers: CAST(... AS DOUBLE)"),
         op in _SHAPES: (kind == DOUBLE, "DOUBLE: CAST(... AS DOUBLE)"),
         op.startswith("bit_"): (kind.is_integer, "whole numbers"),
@@ -365,6 +367,9 @@ def _typed(
         raise formulas.scope.statement.wrong(message, aggregate.node, f"it takes {takes[1]}")
     if op in ("min", "max"):
         return op, kind
+    if kind is INTERVAL and op in ("sum", "mean"):
+        reducer = reducers.Lengths(is_mean=op == "mean")
+        return formulas.builder.reducer(f"{op}_interval", reducer, kind.base, kind.base), kind
     if (op == "mean" and not kind.is_decimal) or (op == "sum" and kind == DOUBLE):
         return op, DOUBLE
     return _reducer(formulas, aggregate, kind, keys)

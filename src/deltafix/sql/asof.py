@@ -27,7 +27,7 @@ from deltafix.sql.ranking import folded
 from deltafix.sql.reducers import SMALL, Way, ranked
 from deltafix.sql.scope import Scope, Source
 from deltafix.sql.text import exp
-from deltafix.sql.types import BIGINT, Column, common_type
+from deltafix.sql.types import BIGINT, INTERVAL, Column, common_type
 
 __all__ = ["Nearest"]
 
@@ -122,6 +122,9 @@ class Nearest:
             raise statement.refused("this in ON of an ASOF JOIN", node, _WAY_OUT)
         first, second = node.this, node.expression
         self._kinds.kind(node)  # types that do not compare are an error
+        if self._kinds.kind(first) is INTERVAL:
+            way_out = "compare EXTRACT(EPOCH FROM x)"
+            raise statement.refused("an INTERVAL in ON of an ASOF JOIN", node, way_out)
         is_turned = sides[0] == {True}
         pair: tuple[exp.Expr, exp.Expr] = (second, first) if is_turned else (first, second)
         if kind is exp.EQ:

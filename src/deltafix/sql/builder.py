@@ -291,6 +291,12 @@ class Builder:
         """An operand as one of a type to which its own converts."""
         convert = cast(operand.type, kind)
         assert convert is not None  # noqa: S101  types were found to have a common one
+        return self.made(operand, kind, convert, body)
+
+    def made(
+        self, operand: Operand, kind: SqlType, convert: Callable[[Any], Any], body: list[Formula]
+    ) -> Operand:
+        """What a function makes of an operand that is not NULL, of a type."""
         if operand.term == NIL:
             return Operand(NIL, kind, nullable=True)
         if isinstance(operand.term, Const):

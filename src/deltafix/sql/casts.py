@@ -14,13 +14,14 @@ from functools import partial
 from typing import Any, Final, TypeAlias
 
 from deltafix.facts.values import read_whole, shown
-from deltafix.sql import binary
+from deltafix.sql import binary, intervals
 from deltafix.sql.types import (
     BLOB,
     BOOLEAN,
     DATE,
     DECIMALS,
     DOUBLE,
+    INTERVAL,
     NARROW_DIGITS,
     NULL,
     TEXT,
@@ -68,6 +69,8 @@ def cast(
         return _of_bytes(given, wanted, dialect)
     if wanted is TEXT:
         return _to_text(given, dialect)
+    if INTERVAL in (given, wanted):
+        return partial(_text_to_interval, dialect=dialect) if given is TEXT else None
     if wanted.is_time:
         if given is TEXT and dialect == "spark":
             return _OF_SPARK[wanted]
@@ -145,6 +148,8 @@ def assigned(value: SqlValue, kind: SqlType) -> SqlValue:
         return bytes(value)
     if isinstance(value, Decimal) and kind is DOUBLE:
         return float(value)
+    if kind is INTERVAL:
+        return intervals.given(value)  # type: ignore[no-any-return]
     if isinstance(value, datetime) and kind is DATE:
         return value.date() if value == _midnight(value) else value
     if isinstance(value, date) and not isinstance(value, datetime) and kind.is_time:
@@ -217,7 +222,9 @@ def _fitting(
 # --- to text -------------------------------------------------------------------------------------
 
 
-def _to_text(given: SqlType, dialect: str) -> Callable[[Any], str]:
+def _to_text(given: SqlType, dialect: str) -> Callable[[Any], str] | None:
+    if given is INTERVAL:  # Spark's says which parts its type has
+        return None if dialect == "spark" else partial(intervals.written, dialect=dialect)
     if given is BOOLEAN:
         return lambda value: "true" if value else "false"
     if given is DOUBLE:
@@ -451,6 +458,14 @@ def _text_to_truth(text: str, *, dialect: str) -> bool:
 
 # --- to days and moments -------------------------------------------------------------------------
 
+
+def _text_to_interval(text: str, dialect: str) -> intervals.Interval:
+    known = intervals.parsed(text, dialect)
+    if known is None:
+        raise ValueError(f"{shown(text)} is no INTERVAL; {written_so(INTERVAL)}")
+    return known
+
+
 _WRITTEN: Final = re.compile(
     r"\s*(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)"
     r"(?:[ T](?P<hour>\d\d):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:\.(?P<part>\d{1,6}))?)?"
@@ -487,6 +502,8 @@ def _read(text: str, kind: SqlType, form: re.Pattern[str] = _WRITTEN) -> datetim
 
 def written_so(kind: SqlType) -> str:
     """How a day or a moment is written, for whoever wrote it in another way."""
+    if kind is INTERVAL:
+        return "write 1 month 2 days 03:00:00"
     return "write 2026-01-31" if kind is DATE else "write 2026-01-31 23:59:59"
 
 

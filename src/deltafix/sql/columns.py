@@ -180,5 +180,6 @@ _ARROW: Final = {
     "bytes": (pa.binary(), pa.large_binary(), pa.binary_view()),
     "truth": (pa.bool_(),),
     "float": (pa.float64(),),
+    "interval": (pa.month_day_nano_interval(), *map(pa.duration, ("s", "ms", "us", "ns"))),
 }
 """Arrow's types of such columns, by how the engine holds their values."""

@@ -13,7 +13,7 @@ from deltafix.diagnostics import plural
 from deltafix.errors import SqlOperationalError
 from deltafix.facts.logical import cell
 from deltafix.facts.relation_delta import SHOWN, Tabular, html_table
-from deltafix.sql.types import NULL, Column, SqlType, SqlValue, optional_of, shown_rows
+from deltafix.sql.types import INTERVAL, NULL, Column, SqlType, SqlValue, optional_of, shown_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,6 +36,8 @@ def arrow_type(kind: SqlType) -> Any:
         return pa.struct([(name, arrow_type(field)) for name, field in kind.fields])
     if kind is NULL:
         return pa.null()
+    if kind is INTERVAL:
+        return pa.month_day_nano_interval()
     if kind.is_integer:
         return {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[kind.bits]
     return logical_arrow.arrow_type(optional_of(kind))

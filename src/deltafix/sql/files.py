@@ -29,8 +29,9 @@ from deltafix.facts.sink import whole_file
 from deltafix.facts.values import plain_text, shown
 from deltafix.sql.casts import cast, written_so
 from deltafix.sql.cursor import arrow_type
+from deltafix.sql.intervals import given
 from deltafix.sql.logical import SqlLogical, python_value
-from deltafix.sql.types import BLOB, TEXT, Column, SqlType, row_as_sql
+from deltafix.sql.types import BLOB, INTERVAL, TEXT, Column, SqlType, row_as_sql
 
 if TYPE_CHECKING:
     from deltafix.sql.connection import Connection
@@ -325,7 +326,7 @@ def _way_out(value: Any, column: Column) -> str:
         return "; what a file says is not rounded, as INSERT rounds it"
     if isinstance(value, str) and kind.is_nested:
         return '; it is written as JSON: [1, null], or {"a": "x"}, its quotes doubled'
-    if isinstance(value, str) and kind.is_time:
+    if isinstance(value, str) and (kind.is_time or kind is INTERVAL):
         return f"; {written_so(kind)}"
     if isinstance(value, str) and kind is BLOB:
         return "; it is written as hexadecimal digits: \\x00ff"
@@ -343,7 +344,8 @@ def _is_rounded(value: Any, kind: SqlType) -> bool:
 
 def _is_text(kind: Any) -> bool:
     """Whether CSV has values of a type of Arrow as text that CAST takes, and Arrow does not."""
-    return bool(pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_boolean(kind))
+    texts = (pa.types.is_nested, pa.types.is_binary, pa.types.is_boolean, pa.types.is_interval)
+    return any(is_one(kind) for is_one in texts)
 
 
 def _held(values: Any, column: Column) -> Any:
@@ -408,12 +410,21 @@ def _line(path: Path, row: int, delimiter: str = ",") -> int | None:
     return next(islice(records, row, None))[0]
 
 
+def _plain(value: Any) -> Any:
+    """A value of Arrow's as SQL has it: an interval inside of others is no list."""
+    if type(value) is list:
+        return [*map(_plain, value)]
+    if isinstance(value, dict):
+        return {name: _plain(part) for name, part in value.items()}
+    return given(value)
+
+
 def write_view(table: pa.Table, name: str, folder: Path | None) -> None:
     """Write a view's rows as CSV with a header: to `folder`, or to standard output."""
     for index, field in enumerate(table.schema):
         if _is_text(field.type) and not pa.types.is_boolean(field.type):  # Arrow's are as SQL's
             write = as_json if pa.types.is_nested(field.type) else plain_text
-            values = table.column(index).to_pylist()
+            values = map(_plain, table.column(index).to_pylist())
             texts = [None if value is None else write(value) for value in values]
             table = table.set_column(index, field.name, pa.array(texts, pa.string()))
     sink = pa.BufferOutputStream()

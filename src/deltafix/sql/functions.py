@@ -16,16 +16,27 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any, Final
 
-from deltafix.sql import binary, number_functions, text_functions
-from deltafix.sql.signatures import Function, common, of_types, sized, texts, texts_or_bytes
+from deltafix.sql import binary, number_functions, text_functions, times
+from deltafix.sql.intervals import UNITS, Interval, size
+from deltafix.sql.signatures import (
+    Function,
+    common,
+    doubles,
+    of_types,
+    sized,
+    texts,
+    texts_or_bytes,
+)
 from deltafix.sql.text import exp
 from deltafix.sql.types import (
     BIGINT,
     BLOB,
     DECIMALS,
     DOUBLE,
+    INTERVAL,
     NULL,
     TEXT,
+    TIMESTAMP,
     SqlType,
 )
 
@@ -55,6 +66,8 @@ def order_of(kind: SqlType) -> Callable[[Any], Any]:
     """
     if kind.is_nested:
         return kind.write
+    if kind is INTERVAL:
+        return size
     return _ordered if kind == DOUBLE else itself
 
 
@@ -215,6 +228,18 @@ def _extreme(choose: Callable[..., Any]) -> Callable[..., Any]:
     return chosen
 
 
+def _of_units(unit: str) -> Function:
+    """TO_HOURS(n) and the like; of seconds there may be parts."""
+    one, usage = UNITS[unit], f"TO_{unit}S(n)"
+    if unit in ("SECOND", "MILLISECOND"):
+        return Function(
+            usage, ("this",), lambda t: doubles(t) and INTERVAL,
+            lambda n: Interval(0, 0, round(n * one.microseconds)), takes=(DOUBLE,),
+            only=("duckdb",),
+        )  # fmt: skip
+    return Function(usage, ("this",), of_types([BIGINT], INTERVAL), one.__mul__, only=("duckdb",))
+
+
 FUNCTIONS: Final[dict[type, Function]] = {
     exp.Coalesce: Function(
         "COALESCE(a, b, ...)",
@@ -271,14 +296,34 @@ FUNCTIONS: Final[dict[type, Function]] = {
         "DECODE(blob)", ("this",), of_types([BLOB], TEXT), binary.utf8_text, flags=("charset",)
     ),
     exp.ArraySize: Function("CARDINALITY(array)", ("this",), sized, len),
+    exp.ToDays: _of_units("DAY"),
+    exp.TimestampFromParts: Function(
+        "MAKE_TIMESTAMP(year, month, day, hour, minute, second)",
+        ("year", "month", "day", "hour", "min", "sec"),
+        lambda t: TIMESTAMP if len(t) == 6 and of_types([BIGINT] * 5, TIMESTAMP)(t[:5]) else None,
+        times.make_timestamp,
+        takes=(*[BIGINT] * 5, DOUBLE),
+        only=("duckdb",),
+    ),
     **text_functions.TEXTS,
     **number_functions.NUMBERS,
 }
 """By sqlglot's node."""
 
+INTERVALS: Final = {
+    "AGE": Function(
+        "AGE(later, earlier)", ("this",),
+        lambda t: of_types([TIMESTAMP] * 2, INTERVAL)(t) if len(t) == 2 else None, times.age,
+        takes=(TIMESTAMP, TIMESTAMP), only=("duckdb", "postgres"),
+    ),
+    **{f"TO_{unit}S": _of_units(unit) for unit in UNITS},
+}  # fmt: skip
+"""Functions whose values are intervals, by name."""
+
 NAMED: Final[dict[str, Function]] = {
     name: replace(function, arguments=("expressions",), flags=("this",))
-    for name, function in {**text_functions.NAMED, **number_functions.NAMED}.items()
+    for names in (text_functions.NAMED, number_functions.NAMED, INTERVALS)
+    for name, function in names.items()
 }
 """What sqlglot has no node for, by name."""
 
@@ -372,7 +417,6 @@ _WORDS: Final = {
     "TIME": "DATE",
     "TO_DATE": "DATE",
     "TO_JSON": "JSON",
-    "AGE": "DATE",
 }
 """Other names, and first words of names, of functions of a family."""
 

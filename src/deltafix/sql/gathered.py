@@ -13,12 +13,19 @@ None.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from deltafix.rules.ast import Comparison
 from deltafix.rules.terms import Call, Const
 from deltafix.sql import joins
-from deltafix.sql.aggregates import aggregates_in, aggregates_of, fold_over
+from deltafix.sql.aggregates import (
+    aggregates_in,
+    aggregates_of,
+    fold_over,
+    read_aggregate,
+    reducer_of,
+)
 from deltafix.sql.builder import Operand, equal
 from deltafix.sql.connectives import conditions
 from deltafix.sql.formulas import Formulas
@@ -27,7 +34,7 @@ from deltafix.sql.literals import Scalar
 from deltafix.sql.ranking import is_all, number
 from deltafix.sql.stars import is_star
 from deltafix.sql.text import exp
-from deltafix.sql.types import BIGINT
+from deltafix.sql.types import BIGINT, NULL, SqlType
 from deltafix.sql.windows import windows_of
 
 if TYPE_CHECKING:
@@ -39,7 +46,7 @@ __all__ = ["Gathered", "gather", "gathered_left"]
 _ROWS, _ROW = exp.column("~rows"), exp.column("~row")
 """The array, and an element of it."""
 
-_NOT_GATHERED = ("group", "having", "qualify", "with_", "distinct")
+_NOT_GATHERED = ("group", "having", "qualify", "with_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,23 +134,45 @@ class Gathered:
         return [*map(Formulas(here.builder, around, here.body).operand, self.shown)]
 
     def _aggregate(self, node: exp.Expr) -> Operand | None:
-        """COUNT, MIN and MAX of the rows."""
-        of, kinds = node.this, (exp.Count, exp.Min, exp.Max)
-        if type(node) not in kinds or of is None or of.find(exp.Distinct) or node.expressions:
+        """An aggregate of the rows, but one that puts values in an order, or is of two columns."""
+        aggregate = read_aggregate(self.formulas, node)
+        of, by_value = aggregate.argument, aggregate.by_value
+        statement = self.formulas.scope.statement
+        if aggregate.is_united or aggregate.blank_in(statement.dialect):
             return None
-        if isinstance(node, exp.Count):
-            is_there = exp.Is(this=of, expression=exp.Null()).not_()
-            return self.count(*([] if isinstance(of, exp.Star) else [is_there]))
+        if of is None or (aggregate.op == "count" and not by_value):
+            return self.count(
+                *([] if of is None else [exp.Is(this=of, expression=exp.Null()).not_()])
+            )
         values = self._chosen(of)
-        kind, pick = values.type.element, min if isinstance(node, exp.Min) else max
+        kind = values.type.element
         assert kind is not None  # noqa: S101  it is an array
-        key = order_of(kind)
+        if kind is NULL:
+            return None
+        if aggregate.op == "count":
+            size = Scalar(lambda row: len({*_codes(row[0], kind)}), BIGINT, nullable=False)
+            return self._applied(size, values)
+        if aggregate.op in ("min", "max"):
+            pick, key = min if aggregate.op == "min" else max, order_of(kind)
 
-        def best(row: Any) -> Any:
-            known = (value for value in row[0] or () if value is not None)
-            return pick(known, key=key, default=None)
+            def best(row: Any) -> Any:
+                known = (value for value in row[0] or () if value is not None)
+                return pick(known, key=key, default=None)
 
-        return self._applied(Scalar(best, kind, nullable=True), values)
+            return self._applied(Scalar(best, kind, nullable=True), values)
+        reducer, result = reducer_of(self.formulas, aggregate, kind)
+        read, least = result.read, aggregate.least
+
+        def reduced(row: Any) -> Any:
+            codes = _codes(row[0], kind)
+            if by_value:
+                codes = [*dict.fromkeys(codes)]
+            if len(codes) < least:
+                return None
+            value = reducer.finish(reduce(reducer.add, codes, reducer.initial))
+            return value if read is None else read(value)
+
+        return self._applied(Scalar(reduced, result, nullable=True), values)
 
     def rows(
         self, *, outer: bool = False
@@ -190,6 +219,11 @@ class Gathered:
         return self.formulas.builder.apply(scalar, args, self.formulas.body)
 
 
+def _codes(values: Any, kind: SqlType) -> list[Any]:
+    """What the engine has for those of an array that are there."""
+    return [kind.write(value) for value in values or () if value is not None]
+
+
 def gathered_left(
     formulas: Formulas, join: exp.Join
 ) -> tuple[list[tuple[str, Operand]], tuple[Operand, ...]] | None:
@@ -219,11 +253,13 @@ def gathered_left(
     return rows
 
 
-def gather(formulas: Formulas, query: exp.Expr, *, is_test: bool = False) -> Gathered | None:
+def gather(
+    formulas: Formulas, query: exp.Expr, *, is_test: bool = False, is_set: bool = False
+) -> Gathered | None:
     """The rows of a subquery, computed in the body of `formulas`; None where it is too much.
 
     Of one that aggregates they are the rows that it aggregates; what it selects counts for nothing
-    where it is only a test.
+    where it is only a test, and how often it does neither there nor where it `is_set`.
     """
     if (
         not isinstance(query, exp.Select)
@@ -232,8 +268,11 @@ def gather(formulas: Formulas, query: exp.Expr, *, is_test: bool = False) -> Gat
         or windows_of(query)
     ):
         return None
-    aggregates = aggregates_of(query)
+    aggregates, distinct = aggregates_of(query), query.args.get("distinct")
     limit, order = query.args.get("limit"), query.args.get("order")
+    counts_once = (is_test or is_set) and not (limit or query.args.get("offset"))
+    if distinct is not None and (distinct.args.get("on") or not counts_once):
+        return None
     if aggregates and (limit or order or query.args.get("offset")):
         return None
     statement, scope = formulas.scope.statement, formulas.scope.inner()

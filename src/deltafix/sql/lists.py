@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from deltafix.sql import times
 from deltafix.sql.casts import cast
 from deltafix.sql.functions import order_of
+from deltafix.sql.intervals import size
 from deltafix.sql.literals import Scalar, strict, typed
 from deltafix.sql.text import exp
 from deltafix.sql.types import (
@@ -216,16 +217,15 @@ def _moments(scalars: Scalars, node: exp.GenerateSeries) -> Scalar:
 
     def compute(start: Any, end: Any) -> _Array:
         series: list[Any] = []
-        at, way = start, 1 if times.size(step) > 0 else -1
-        while times.size(step) and (
+        at, way = start, 1 if size(step) > 0 else -1
+        while size(step) and (
             (times.micros(end) - times.micros(at)) * way > 0 or (last and at == end)
         ):
             if len(series) == _MOST:
                 raise ValueError(f"a series of more than {_MOST} moments")
             series.append(at)
-            many = times.Interval(step.months * len(series), step.rest * len(series))
             try:
-                at = times.moved(at, step, 1) if again else times.moved(start, many, 1)
+                at = times.moved(at, step, 1) if again else times.moved(start, step, len(series))
             except OverflowError:  # the next one is of no year, and so behind the end
                 break
         return tuple(moment.date() for moment in series) if is_of_days else tuple(series)

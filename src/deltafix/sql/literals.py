@@ -13,6 +13,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
+from deltafix.sql.intervals import Interval
 from deltafix.sql.text import data_type, exp
 from deltafix.sql.types import (
     BEYOND,
@@ -22,6 +23,7 @@ from deltafix.sql.types import (
     DATE,
     DOUBLE,
     INTEGER,
+    INTERVAL,
     MOST_DIGITS,
     NULL,
     TEXT,
@@ -73,6 +75,8 @@ def literal(value: SqlValue) -> Scalar:
         kind = DATE
     elif isinstance(value, bytes):
         kind = BLOB
+    elif isinstance(value, Interval):
+        kind = INTERVAL
     else:
         kind = DOUBLE if isinstance(value, float) else TEXT
     return Scalar(lambda _: value, kind, value is None)
@@ -156,9 +160,8 @@ def is_beyond(node: exp.Expr) -> bool:
 
 
 def is_of_no_column(node: exp.Expr) -> bool:
-    """Whether a comparison is of what no column holds: how far moments are apart, long numbers."""
-    sides = (node.this, node.expression)
-    return any(isinstance(side.unnest(), exp.Interval) or is_beyond(side) for side in sides)
+    """Whether a comparison is of a number that no column holds."""
+    return is_beyond(node.this) or is_beyond(node.expression)
 
 
 def typed(node: exp.Expr, kind: SqlType) -> exp.Expr:

@@ -26,6 +26,7 @@ from deltafix.facts.logical_arrow import closed, opened, takes
 from deltafix.facts.logical_types import LogicalType
 from deltafix.facts.shapes import Shape
 from deltafix.facts.values import encodable, write_value
+from deltafix.sql import intervals
 from deltafix.sql.arrays import Bases, packed, unpacked
 from deltafix.sql.casts import assigned, from_text
 from deltafix.sql.cursor import arrow_type
@@ -34,6 +35,7 @@ from deltafix.sql.types import (
     BOOLEAN,
     DATE,
     DOUBLE,
+    INTERVAL,
     NULLABLE_TYPES,
     TEXT,
     Column,
@@ -80,6 +82,8 @@ class SqlLogical:
     @property
     def like(self) -> str:
         """A text of one, if not every text is."""
+        if self.type is INTERVAL:
+            return "1 month 2 days 03:00:00"
         if self.type is BLOB:
             return r"\x00ff"  # as it is written, and the one of SQL
         return "" if self.type is TEXT or self.type.is_nested else optional_of(self.type).like
@@ -105,6 +109,9 @@ class SqlLogical:
             return given.keys() == {name for name, _ in mine.fields} and all(
                 SqlLogical(field, nullable=True).takes(given[name]) for name, field in mine.fields
             )
+        if mine is INTERVAL:
+            is_of_parquet = pa.types.is_fixed_size_binary(kind) and kind.byte_width == 12
+            return bool(pa.types.is_interval(kind) or pa.types.is_duration(kind) or is_of_parquet)
         if takes(optional_of(mine), kind):
             return True
         if mine.is_decimal:
@@ -155,6 +162,8 @@ class SqlLogical:
         """Values of some Arrow type as bare ones of the engine."""
         if self.type.is_nested:
             return _packed(array, self.type)
+        if self.type is INTERVAL:
+            return self._each(array, self._of_value)
         try:
             done = array
             if not array.type.equals(self.arrow):
@@ -190,6 +199,8 @@ class SqlLogical:
 
     def _of_value(self, value: Any) -> Any:
         kind = self.type
+        if kind is INTERVAL and isinstance(value, bytes):
+            return intervals.of_parquet(value)
         if kind.is_decimal and isinstance(value, float):
             return Decimal(repr(value))
         if kind is DOUBLE and isinstance(value, int):
@@ -361,4 +372,7 @@ def _opened(array: pa.Array, kind: SqlType) -> pa.Array:
     """Bare values of the engine as those of the logical type's Arrow type."""
     if kind.is_nested:
         return _unpacked(array, kind)
+    if kind is INTERVAL:
+        values = [None if text is None else intervals.from_text(text) for text in array.to_pylist()]
+        return pa.array(values, arrow_type(kind))
     return array.cast(arrow_type(kind)) if kind.is_integer else opened(array, optional_of(kind))

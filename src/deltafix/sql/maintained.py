@@ -33,7 +33,7 @@ from deltafix.sql import durable
 from deltafix.sql.catalog import Catalog
 from deltafix.sql.changes import Change
 from deltafix.sql.steps import NOTHING, Step, as_changes, defined
-from deltafix.sql.text import TOO_DEEP
+from deltafix.sql.text import TOO_DEEP, exp
 from deltafix.sql.types import as_sql, decode
 
 if TYPE_CHECKING:
@@ -325,6 +325,8 @@ class Maintained:
             reason = reason if cause is not None else reason.rpartition(", in `")[0]
             reason = reason if caller is None else f"{reason}, in view {caller!r}"
             reason += way_out
+            if caller is not None and isinstance(statement.node, exp.Commit):
+                statement = self.catalog.views[caller].builder.statement  # COMMIT says no place
             if not self._open:
                 return statement.data(f"{reason}; the transaction was rolled back")
             if self._aborted is not None:

@@ -1,76 +1,106 @@
-"""Expressions over days and moments: their parts, what is so far from them, how far they are apart.
+"""Expressions over days, moments and intervals: their parts, sums, how far moments are apart.
 
 A day is not a moment: what has hours makes it one. The calendar is `sql.times`'.
 """
 
 from __future__ import annotations
 
+import operator
 import re
-from datetime import date, datetime, timedelta
+from collections.abc import Callable
+from datetime import date, datetime
 from functools import partial
 from operator import itemgetter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from deltafix.sql import times
+from deltafix.sql import intervals, times
 from deltafix.sql.casts import in_wholes
+from deltafix.sql.intervals import Interval
 from deltafix.sql.literals import Scalar, literal, strict
-from deltafix.sql.text import exp
-from deltafix.sql.types import BIGINT, DATE, DOUBLE, NULL, TEXT, TIMESTAMP, TIMESTAMPTZ
+from deltafix.sql.text import data_type, exp
+from deltafix.sql.types import BIGINT, DATE, DOUBLE, INTERVAL, NULL, TEXT, TIMESTAMP, TIMESTAMPTZ
 
 if TYPE_CHECKING:
     from deltafix.sql.scalar import Scalars
 
 
-def moved(scalars: Scalars, node: exp.Expr) -> Scalar:
-    """A day or a moment plus or minus INTERVAL."""
-    left = scalars.compile(node.this)
-    written, factor = step_of(node.expression) or (node.expression, None)
-    step = times.interval(scalars.statement, written)
-    if not left.type.is_time or not isinstance(node, exp.Add | exp.Sub):
-        message = f"{node.key.upper()} of {left.type.name} and INTERVAL"
-        way_out = "an interval is added to a DATE or TIMESTAMP, or taken from it"
-        raise scalars.statement.wrong(message, node, way_out)
-    kind = TIMESTAMP if left.type is DATE else left.type
-    start = scalars.converted(left, kind)
-    if left.type is DATE and scalars.statement.dialect == "spark" and _is_of_days(node.expression):
-        kind = DATE
+def interval(scalars: Scalars, node: exp.Interval) -> Scalar:
+    """INTERVAL '1 month 2 days'; INTERVAL (n) DAY, so many of a unit."""
+    unit, count = node.args.get("unit"), node.this.unnest()
+    is_written = isinstance(count.this if isinstance(count, exp.Neg) else count, exp.Literal)
+    if is_written or isinstance(unit, exp.IntervalSpan) or unit is None:
+        return literal(times.interval(scalars.statement, node))
+    one = times.interval(scalars.statement, exp.Interval(this=exp.Literal.string("1"), unit=unit))
+    number = scalars.compile(count)
+    if not (number.type.is_integer or number.type is NULL):
+        way_out = "write whole numbers of a smaller unit"
+        raise scalars.statement.refused(f"an INTERVAL of {number.type.name}", count, way_out)
+    return scalars.checked(strict(one.__mul__, number.compute), INTERVAL, number.nullable)
+
+
+def lengths(scalars: Scalars, node: exp.Expr, left: Scalar, right: Scalar) -> Scalar:
+    """`+ - * /` where one side is an INTERVAL."""
+    if isinstance(node, exp.Add | exp.Mul) and right.type is INTERVAL:
+        left, right = right, left
+    nullable, word = left.nullable or right.nullable, type(node)
+    if isinstance(node, exp.Add | exp.Sub):
+        if left.type in (INTERVAL, NULL) and right.type in (INTERVAL, NULL):
+            operate: Callable[[Any, Any], Any] = operator.add if word is exp.Add else operator.sub
+            compute = strict(operate, left.compute, right.compute)
+            return scalars.checked(compute, INTERVAL, nullable)
+        if word is exp.Add and right.type.is_time:
+            left, right = right, left
+        if left.type.is_time:
+            return _moved(scalars, node, left, right)
+    elif left.type is INTERVAL and (right.type.is_numeric or right.type is NULL):
+        times_whole = word is exp.Mul and right.type.is_integer
+        multiple = operator.mul if times_whole else _MULTIPLES.get(word)
+        if multiple is not None:
+            compute = strict(multiple, left.compute, right.compute)
+            return scalars.checked(compute, INTERVAL, nullable)
+    wanted = "an INTERVAL and a DATE, a TIMESTAMP, another one, or times a number"
+    raise scalars.mismatch(node, left, right, wanted)
+
+
+def _by(interval: Interval, factor: Any) -> Interval:
+    return intervals.scaled(interval, float(factor))
+
+
+def _part(interval: Interval, factor: Any) -> Interval:
+    number = float(factor)
+    if number == 0:
+        raise ZeroDivisionError(f"division by zero: INTERVAL '{interval}' / 0")
+    return intervals.scaled(interval, 1 / number)
+
+
+_MULTIPLES: Final[dict[type, Callable[[Any, Any], Any]]] = {exp.Mul: _by, exp.Div: _part}
+"""By numbers that may not be whole."""
+
+
+def _moved(scalars: Scalars, node: exp.Expr, start: Scalar, step: Scalar) -> Scalar:
+    """A day or a moment plus or minus an INTERVAL: in Spark's dialect of whole days a day."""
+    kind = TIMESTAMP if start.type is DATE else start.type
     sign = 1 if isinstance(node, exp.Add) else -1
-    if factor is None:
-        compute = strict(lambda moment: times.moved(moment, step, sign), start.compute)
-        nullable = left.nullable
-    else:
-        count = scalars.compile(factor)
-        if not (count.type.is_integer or count.type is NULL):
-            way_out = "write whole numbers of a smaller INTERVAL"
-            raise scalars.statement.refused(f"INTERVAL times {count.type.name}", factor, way_out)
-        compute = strict(
-            lambda moment, n: times.moved(moment, step, sign * n), start.compute, count.compute
-        )
-        nullable = left.nullable or count.nullable
-    if kind is DATE:
-        compute = strict(datetime.date, compute)
-    return Scalar(compute, kind, nullable)
+    compute = strict(
+        lambda moment, by: times.moved(moment, by, sign),
+        scalars.converted(start, kind).compute,
+        step.compute,
+    )
+    if start.type is DATE and scalars.statement.dialect == "spark" and _is_of_days(node):
+        kind, compute = DATE, strict(datetime.date, compute)
+    return Scalar(compute, kind, start.nullable or step.nullable)
 
 
-def step_of(node: exp.Expr) -> tuple[exp.Interval, exp.Expr | None] | None:
-    """The INTERVAL that an expression is, and by what it is multiplied: `3 * INTERVAL '1' DAY`."""
-    inner = node.unnest()
-    if isinstance(inner, exp.Interval):
-        return inner, None
-    if isinstance(inner, exp.Mul):
-        for factor, other in ((inner.this, inner.expression), (inner.expression, inner.this)):
-            if isinstance(factor.unnest(), exp.Interval):
-                return factor.unnest(), other
-    return None
-
-
-def _is_of_days(interval: exp.Expr) -> bool:
-    """Whether an INTERVAL is written in days, weeks, months and years alone."""
-    return not re.search("HOUR|MINUTE|SECOND", interval.sql().upper())
+def _is_of_days(node: exp.Expr) -> bool:
+    """Whether what is added is written in days, weeks, months and years alone."""
+    return not any(
+        re.search("HOUR|MINUTE|SECOND", interval.sql().upper())
+        for interval in node.find_all(exp.Interval)
+    )
 
 
 def days(scalars: Scalars, node: exp.Expr, left: Scalar, right: Scalar) -> Scalar:
-    """DATE + 3, 3 + DATE, DATE - 3, DATE - DATE."""
+    """DATE + 3, 3 + DATE, DATE - 3, DATE - DATE; an INTERVAL of what else is apart."""
     nullable = left.nullable or right.nullable
     if isinstance(node, exp.Add) and right.type is DATE:
         left, right = right, left
@@ -80,6 +110,8 @@ def days(scalars: Scalars, node: exp.Expr, left: Scalar, right: Scalar) -> Scala
             raise scalars.statement.refused(message, node, way_out)
         compute = strict(times.days_between, right.compute, left.compute)
         return Scalar(compute, BIGINT, nullable)
+    if isinstance(node, exp.Sub) and {left.type, right.type} in _APART:
+        return Scalar(strict(times.apart, left.compute, right.compute), INTERVAL, nullable)
     if left.type is not DATE or not (right.type.is_integer or right.type is NULL):
         raise scalars.mismatch(node, left, right, "a DATE and whole days, or an INTERVAL")
     if not isinstance(node, exp.Add | exp.Sub):
@@ -89,39 +121,8 @@ def days(scalars: Scalars, node: exp.Expr, left: Scalar, right: Scalar) -> Scala
     return Scalar(compute, DATE, nullable)
 
 
-def apart(scalars: Scalars, node: exp.Expr) -> Scalar | None:
-    """The microseconds of `a - b`, of which one at least is a moment; None for any other node."""
-    node = node.unnest()
-    if not isinstance(node, exp.Sub) or isinstance(node.expression.unnest(), exp.Interval):
-        return None
-    sides = [scalars.compile(side) for side in (node.this, node.expression)]
-    kinds = {side.type for side in sides}
-    if not kinds <= {DATE, TIMESTAMP} or TIMESTAMP not in kinds:
-        return None
-    compute = strict(
-        lambda a, b: times.micros(a) - times.micros(b), *(side.compute for side in sides)
-    )
-    return Scalar(compute, BIGINT, any(side.nullable for side in sides))
-
-
-def compared(scalars: Scalars, node: exp.Expr) -> tuple[Scalar, Scalar] | None:
-    """`a - b > INTERVAL '30' MINUTE`, as microseconds; None for any other comparison."""
-    sides: list[Scalar] = []
-    for side in (node.this, node.expression):
-        inner = side.unnest()
-        if isinstance(inner, exp.Interval):
-            sides.append(literal(times.size(times.interval(scalars.statement, inner))))
-        elif isinstance(inner, exp.Sub) and isinstance(
-            node.this.unnest() if side is node.expression else node.expression.unnest(),
-            exp.Interval,
-        ):
-            elapsed = apart(scalars, inner)
-            if elapsed is None:
-                return None
-            sides.append(elapsed)
-        else:
-            return None
-    return sides[0], sides[1]
+_APART: Final = ({TIMESTAMP}, {DATE, TIMESTAMP}, {TIMESTAMPTZ})
+"""Types of two moments that are an INTERVAL apart."""
 
 
 def since(scalars: Scalars, node: exp.Expr) -> Scalar:
@@ -130,32 +131,33 @@ def since(scalars: Scalars, node: exp.Expr) -> Scalar:
     name = node.name.upper() if isinstance(node, exp.Anonymous) else node.key
     if isinstance(node, exp.Anonymous):
         argument = node.expressions[0] if len(node.expressions) == 1 else node
-    elapsed = None if argument is node or argument is None else apart(scalars, argument)
-    if elapsed is None:
-        inner = (
-            scalars.compile(argument)
-            if argument is not node and argument is not None
-            else literal(1)
-        )
-        if inner.type not in (DATE, TIMESTAMP, TIMESTAMPTZ, NULL):
-            message = f"{scalars.statement.called(node)} of {inner.type.name}"
-            raise scalars.statement.wrong(message, node, "it takes a DATE or a TIMESTAMP")
-        elapsed = Scalar(strict(times.micros, inner.compute), BIGINT, inner.nullable)
+    is_one = argument is not node and argument is not None
+    inner = scalars.compile(argument) if is_one else literal(1)
+    of_interval = inner.type is INTERVAL and name != "strtounix"
+    if not of_interval and inner.type not in (DATE, TIMESTAMP, TIMESTAMPTZ, NULL):
+        message = f"{scalars.statement.called(node)} of {inner.type.name}"
+        raise scalars.statement.wrong(message, node, "it takes a DATE, a TIMESTAMP, an INTERVAL")
     scale = node.args.get("scale")
     unit = {"EPOCH_US": 1, "strtounix": 1_000_000, "unixtotime": 1_000}.get(name)
     if name == "unixtotime" and (scale is None or scale.name != "3"):
         raise scalars.statement.refused("TO_TIMESTAMP of a number", node, "add an INTERVAL to 1970")
+    if inner.type is INTERVAL:
+        read = _SINCE_OF_INTERVALS[unit]
+        kind = DOUBLE if unit is None else BIGINT
+        return Scalar(strict(read, inner.compute), kind, inner.nullable)
+    elapsed = Scalar(strict(times.micros, inner.compute), BIGINT, inner.nullable)
     if unit is None:
         return Scalar(
             strict(lambda micros: micros / 1e6, elapsed.compute), DOUBLE, elapsed.nullable
         )
-    whole = in_wholes if name == "unixtotime" else _cut
+    whole = in_wholes if name == "unixtotime" else intervals.cut
     return Scalar(strict(partial(whole, unit=unit), elapsed.compute), BIGINT, elapsed.nullable)
 
 
-def _cut(micros: int, unit: int) -> int:
-    """Whole units, cut as Java does for Spark."""
-    return micros // unit if micros >= 0 else -(-micros // unit)
+_SINCE_OF_INTERVALS: Final[dict[int | None, Callable[[Interval], float]]] = {
+    None: times.epoch, 1: intervals.size, 1_000: times.millis,
+}  # fmt: skip
+"""EPOCH, EPOCH_US and EPOCH_MS of an INTERVAL: a year has 365.25 days in the first one alone."""
 
 
 def day_later(scalars: Scalars, node: exp.Expr) -> Scalar:
@@ -181,7 +183,7 @@ def day_later(scalars: Scalars, node: exp.Expr) -> Scalar:
 
     def by_months(start: date, months: int) -> date:
         midnight = datetime(start.year, start.month, start.day)
-        return times.moved(midnight, times.Interval(months, timedelta()), 1).date()
+        return times.moved(midnight, Interval(months), 1).date()
 
     step = by_months if isinstance(node, exp.AddMonths) else times.later
     compute = strict(step, day.compute, count.compute)
@@ -195,12 +197,14 @@ def part(scalars: Scalars, node: exp.Expr) -> Scalar:
     if name.upper() == "EPOCH" and scalars.statement.dialect != "spark":
         return since(scalars, node)
     inner = scalars.compile(moment(scalars, asked))
-    known = times.PARTS_OF[scalars.statement.dialect]
+    parts = times.PARTS_OF_INTERVALS if inner.type is INTERVAL else times.PARTS_OF
+    known = parts[scalars.statement.dialect]
     read = known.get(name.upper())
     if read is None:
-        way_out = f"parts are {', '.join(known)}"
-        raise scalars.statement.refused(f"EXTRACT of {name}", node, way_out)
-    if not inner.type.is_time and inner.type is not NULL:
+        way_out = f"parts are {', '.join(known)}" if known else "subtract, compare or add it"
+        of = " of an INTERVAL" if inner.type is INTERVAL else ""
+        raise scalars.statement.refused(f"EXTRACT of {name}{of}", node, way_out)
+    if not inner.type.is_time and inner.type not in (INTERVAL, NULL):
         message = f"{name.upper()} of {inner.type.name}"
         raise scalars.statement.wrong(message, node, "CAST(... AS DATE) it")
     return Scalar(strict(read, inner.compute), BIGINT, inner.nullable)
@@ -219,6 +223,52 @@ def part_named(scalars: Scalars, node: exp.Expr) -> Scalar:
         raise scalars.statement.wrong("DATE_PART of this", node, "write DATE_PART('year', x)")
     name, asked = node.expressions
     return part(scalars, exp.Extract(this=exp.var(name.name), expression=asked))
+
+
+PARTS_BY_NAME: Final = (
+    "WEEKDAY", "YEARWEEK", "CENTURY", "MILLENNIUM", "MILLISECOND", "MICROSECOND",
+)  # fmt: skip
+"""Parts that are functions of DuckDB's, which sqlglot has no node for."""
+
+
+def part_called(scalars: Scalars, node: exp.Expr) -> Scalar:
+    """CENTURY(x)."""
+    if len(node.expressions) != 1:
+        raise scalars.statement.wrong(f"{node.name} of this", node, f"write {node.name}(x)")
+    return part(scalars, exp.Extract(this=exp.var(node.name), expression=node.expressions[0]))
+
+
+def over(scalars: Scalars, node: exp.Expr) -> Scalar:
+    """DATE_SUB('month', a, b): whole units that are over from a to b."""
+    given, unit = node.expressions, node.expressions[0] if node.expressions else None
+    name = unit.name.upper().removesuffix("S") if unit is not None and unit.is_string else ""
+    if len(given) != 3 or name not in times.WHOLE or scalars.statement.dialect != "duckdb":
+        way_out = f"write DATE_SUB('day', a, b); units are {', '.join(times.WHOLE)}"
+        raise scalars.statement.refused(f"{node.name} of this", node, way_out)
+    first, last = (_moment(scalars, node, side) for side in given[1:])
+    compute = strict(
+        lambda a, b: times.whole_between(name, a, b),
+        *(scalars.converted(value, TIMESTAMP).compute for value in (first, last)),
+    )
+    return scalars.checked(compute, BIGINT, first.nullable or last.nullable)
+
+
+def bucket(scalars: Scalars, node: exp.Expr) -> Scalar:
+    """TIME_BUCKET(INTERVAL '15 minutes', x): a day of a day."""
+    width, value = scalars.compile(node.this), _moment(scalars, node, node.expression)
+    if width.type is not INTERVAL:
+        message = f"TIME_BUCKET by {width.type.name}"
+        raise scalars.statement.wrong(message, node, "write TIME_BUCKET(INTERVAL '1 day', x)")
+    compute = strict(times.bucket, width.compute, scalars.converted(value, TIMESTAMP).compute)
+    if value.type is DATE:
+        compute = strict(datetime.date, compute)
+    kind = DATE if value.type is DATE else TIMESTAMP
+    return Scalar(compute, kind, width.nullable or value.nullable)
+
+
+def as_date(scalars: Scalars, node: exp.Expr) -> Scalar:
+    """DATE(x), a cast."""
+    return scalars.compile(exp.Cast(this=node.this, to=data_type("DATE")))
 
 
 def difference(scalars: Scalars, node: exp.Expr) -> Scalar:
@@ -282,10 +332,10 @@ def make_date(scalars: Scalars, node: exp.Expr) -> Scalar:
 
 def later(scalars: Scalars, node: exp.Expr) -> Scalar:
     """DATE_ADD(x, INTERVAL '3' MONTH)."""
-    if not isinstance(node.expression, exp.Interval):
+    if scalars.compile(node.expression).type is not INTERVAL:
         way_out = "write x + INTERVAL '3' DAY, or of a DATE x + 3"
         raise scalars.statement.refused("DATE_ADD of this", node, way_out)
-    return moved(scalars, exp.Add(this=node.this, expression=node.expression))
+    return scalars.compile(exp.Add(this=node.this, expression=node.expression))
 
 
 def truncated(scalars: Scalars, node: exp.Expr) -> Scalar:

@@ -24,6 +24,7 @@ from deltafix.sql.types import (
     INTEGER,
     MOST_DIGITS,
     NULL,
+    TEXT,
     SqlType,
     common_type,
     computed_decimal,
@@ -377,7 +378,42 @@ OWN: Final[dict[tuple[type, str], Function]] = {
 }  # fmt: skip
 """What each dialect has in its own way, by node and dialect."""
 
+
+def _in_base(number: int, base: int, least: int = 0) -> str:
+    """TO_BASE: digits and capitals, with zeros before them up to a length."""
+    if number < 0 or not 2 <= base <= 36 or not 0 <= least <= 64:
+        raise ValueError(f"TO_BASE({number}, {base}, {least}): a number from 0, a base of 2 to 36")
+    digits = ""
+    while number:
+        number, rest = divmod(number, base)
+        digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"[rest] + digits
+    return (digits or "0").rjust(least, "0")
+
+
 NAMED: Final[dict[str, Function]] = {
+    "BIT_COUNT": Function(
+        "BIT_COUNT(number)",
+        ("expressions",),
+        _integers,
+        lambda kind, number: (number % (1 << kind.bits)).bit_count(),
+        of_type=True,
+        only=("duckdb",),
+    ),
+    "BIN": Function(
+        "BIN(number)",
+        ("expressions",),
+        of_types([BIGINT], TEXT),
+        lambda number: f"{number % (1 << 64):b}",
+        only=("duckdb",),
+    ),
+    "TO_BASE": Function(
+        "TO_BASE(number, base, length)",
+        ("expressions",),
+        of_types([BIGINT] * 3, TEXT),
+        _in_base,
+        least=2,
+        only=("duckdb",),
+    ),
     "SIGNBIT": _test("SIGNBIT", lambda x: math.copysign(1, x) < 0, "expressions"),
     "EVEN": Function("EVEN(number)", ("expressions",), doubles, _even, only=("duckdb",)),
     "ISFINITE": _test("ISFINITE", math.isfinite, "expressions"),

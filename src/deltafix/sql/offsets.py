@@ -18,9 +18,10 @@ from typing import Any
 from deltafix.facts.wide import as_number
 from deltafix.reducers.ordered import placed
 from deltafix.sql import times
+from deltafix.sql.intervals import Interval, size
 from deltafix.sql.literals import constant
 from deltafix.sql.text import Statement, exp
-from deltafix.sql.types import DATE, DOUBLE, SqlType
+from deltafix.sql.types import DATE, DOUBLE, INTERVAL, SqlType
 
 __all__ = ["measure", "offset"]
 
@@ -36,14 +37,14 @@ def measure(kind: SqlType) -> tuple[Callable[[Any], Any], Callable[[Any, Any], A
     read, day = kind.read, kind is DATE
     assert read is not None  # noqa: S101  a day or moment is none of the engine's values
 
-    def moved(value: int, by: times.Interval) -> float:
+    def moved(value: int, by: Interval) -> float:
         moment: Any = read(value)
         if not isinstance(moment, datetime):
             moment = datetime.combine(moment, datetime.min.time())
         try:
             later = times.moved(moment, by, 1)
         except OverflowError:  # of no year: beyond all that there are
-            return math.copysign(math.inf, times.size(by))
+            return math.copysign(math.inf, size(by))
         start = datetime(1970, 1, 1, tzinfo=later.tzinfo)
         return (later - start) // timedelta(microseconds=1)
 
@@ -61,7 +62,9 @@ def offset(statement: Statement, kind: SqlType, node: exp.Expr, sign: int) -> An
         interval = times.interval(statement, inner)
         if interval.months < 0 or interval.rest < timedelta():
             raise statement.wrong(message, node, "write PRECEDING or FOLLOWING")
-        return times.Interval(sign * interval.months, sign * interval.rest)
+        return interval * sign
+    if kind is INTERVAL:
+        raise statement.refused("RANGE over INTERVAL", node, "sort by EXTRACT(EPOCH FROM x)")
     scalar = constant(node)
     value: Any = None if scalar is None or not scalar.type.is_numeric else scalar.compute(None)
     if value is None or value < 0:

@@ -13,10 +13,20 @@ from decimal import Decimal
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from deltafix.errors import SqlError
+from deltafix.sql import intervals
 from deltafix.sql.binary import to_text
 from deltafix.sql.literals import Given, literal, negative
 from deltafix.sql.text import Statement, data_type, exp, shown_name
-from deltafix.sql.types import BIGINT, INTEGER, TIMESTAMPTZ, SqlType, SqlValue, Struct, fits
+from deltafix.sql.types import (
+    BIGINT,
+    INTEGER,
+    INTERVAL,
+    TIMESTAMPTZ,
+    SqlType,
+    SqlValue,
+    Struct,
+    fits,
+)
 
 __all__ = [
     "Form", "Parameters", "bound", "equalities", "is_value", "kind_of", "literal_of", "signed",
@@ -255,8 +265,8 @@ def literal_of(statement: Statement, value: SqlValue, mark: exp.Expr) -> exp.Exp
         expression = written(value, statement.dialect)
     except ValueError as error:
         way_out = (
-            "give None, bool, int, float, str, bytes, date, datetime, a Decimal of 38 digits, a "
-            "list, or a dict"
+            "give None, bool, int, float, str, bytes, date, datetime, timedelta, a Decimal of 38 "
+            "digits, a list, or a dict"
         )
         raise statement.wrong(str(error), None, way_out) from None
     expression.meta.update({word: mark.meta[word] for word in ("start", "end")})
@@ -307,6 +317,9 @@ def written(value: SqlValue, dialect: str) -> exp.Expr:
         return _cast(value.isoformat(), "TIMESTAMPTZ" if value.tzinfo else "TIMESTAMP")
     if isinstance(value, date):
         return _cast(value.isoformat(), "DATE")
+    interval = intervals.given(value)
+    if isinstance(interval, intervals.Interval) and fits(interval, INTERVAL):
+        return _cast(str(interval), "INTERVAL")
     if isinstance(value, Decimal):
         kind = literal(value).type if value.is_finite() else None
         if kind is not None and fits(value, kind):

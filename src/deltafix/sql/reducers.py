@@ -26,11 +26,13 @@ from deltafix.reducers.numeric import Variance
 from deltafix.reducers.ordered import Ordered, Placed, placed
 from deltafix.reducers.reducer import Additive
 from deltafix.sql.arrays import packed
+from deltafix.sql.intervals import Interval, as_text, from_text, mean
 
 __all__ = [
     "SMALL",
     "Bits",
     "First",
+    "Lengths",
     "Mean",
     "Mode",
     "Product",
@@ -165,6 +167,27 @@ class There:
         if self.kept == "count":
             return acc[0]
         return (self.inner.finish(acc[1]),) if acc[0] else None
+
+
+class Lengths(Additive[str, tuple[int, Interval], str]):
+    """SUM and AVG of intervals: exact, part by part; a mean is rounded once, to microseconds."""
+
+    initial = 0, Interval()
+
+    def __init__(self, *, is_mean: bool) -> None:
+        self.is_mean = is_mean
+
+    def shift(self, acc: tuple[int, Interval], value: str, count: int, /) -> tuple[int, Interval]:
+        """With so many values more, or fewer."""
+        return acc[0] + count, acc[1] + from_text(value) * count
+
+    def finish(self, acc: tuple[int, Interval], /) -> str:
+        """The result; it means something where there is a value."""
+        number, total = acc
+        text = as_text(mean(total, max(number, 1)) if self.is_mean else total)
+        if text is None:
+            raise OverflowError(f"SUM is {total}, which is no INTERVAL: it is of more than 64 bits")
+        return text
 
 
 def variance(*, ddof: int, root: bool, scale: int) -> AnyReducer:

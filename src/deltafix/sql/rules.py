@@ -46,6 +46,7 @@ from deltafix.sql.literals import Scalar
 from deltafix.sql.rule_types import DECLARED, Kind, RuleTypes, declared_kind, opened
 from deltafix.sql.text import Rules, Statement, exp, normal_name
 from deltafix.sql.types import (
+    INTERVAL,
     NULL,
     Column,
     SqlType,
@@ -278,6 +279,7 @@ class _View:
         ):
             kind_said = declared.get(attribute.name) or kind.type
             fits = kind_said.base == kind.type.base and not kind_said.is_nested
+            fits = fits and kind_said is not INTERVAL
             if kind_said is not kind.type and not (
                 fits and (kind.plain or kind_said.code == kind.type.code)
             ):

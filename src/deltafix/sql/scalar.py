@@ -20,7 +20,9 @@ from typing import Any, Final
 
 from deltafix.diagnostics import suggest
 from deltafix.errors import SqlError
+from deltafix.facts.values import shown
 from deltafix.sql import (
+    filled,
     formats,
     functions,
     json_paths,
@@ -34,6 +36,7 @@ from deltafix.sql import (
 )
 from deltafix.sql.casts import cast
 from deltafix.sql.connectives import tests_first
+from deltafix.sql.intervals import Interval
 from deltafix.sql.literals import (
     Compute,
     Scalar,
@@ -54,6 +57,7 @@ from deltafix.sql.types import (
     DECIMALS,
     DOUBLE,
     INTEGER,
+    INTERVAL,
     MOST_DIGITS,
     NULL,
     TEXT,
@@ -169,16 +173,11 @@ class Scalars:
         if isinstance(node, exp.Anonymous) and node.name.upper() in _ELEMENTS and node.expressions:
             array, *indexes = node.expressions
             return nested.at(self, exp.Bracket(this=array, expressions=indexes, offset=1))
-        if isinstance(node, exp.Anonymous) and node.name.upper() == "DATE_PART":
-            return moments.part_named(self, node)
         if json_paths.named(node, self.statement.dialect):
             return json_paths.extracted(self, node)
-        if isinstance(node, exp.Anonymous) and node.name.upper() == "MAKE_DATE":
-            return moments.make_date(self, node)
-        if isinstance(node, exp.Anonymous) and node.name.upper() == "TRY_STRPTIME":
-            return formats.read(self, node)
-        if isinstance(node, exp.Anonymous) and node.name.upper() == "EPOCH_US":
-            return moments.since(self, node)
+        by_name = _BY_NAME.get(node.name.upper()) if isinstance(node, exp.Anonymous) else None
+        if by_name is not None:
+            return by_name(self, node)
         is_slice = isinstance(node, exp.Anonymous) and node.name.upper() == "LIST_SLICE"
         if is_slice and len(node.expressions) == 3:
             given = dict(zip(("this", "start", "end"), node.expressions, strict=True))
@@ -335,6 +334,7 @@ class Scalars:
         kind = scalar.type
         is_plain = kind.is_numeric or kind in (DATE, TIMESTAMP)
         is_plain |= kind is BOOLEAN
+        is_plain |= kind is INTERVAL and self.statement.dialect != "spark"
         if not is_plain or not any(other.type is TEXT for other in beside):
             return scalar
         convert = cast(kind, TEXT, dialect=self.statement.dialect)
@@ -356,7 +356,9 @@ class Scalars:
         return self.function(node.this, text_functions.like(escape, folds=folds, dialect=dialect))
 
     def checked(self, compute: Compute, kind: SqlType, nullable: bool) -> Scalar:
-        """A Scalar whose whole numbers and decimals are those of its type, or an error."""
+        """A Scalar whose numbers, or intervals, are those of its type, or an error."""
+        if kind is INTERVAL:
+            return Scalar(strict(_bounded, compute), kind, nullable)
         if kind.is_decimal:
             fitted = cast(BIGINT, kind)  # of whole numbers and decimals
             assert fitted is not None  # noqa: S101  all numbers convert
@@ -384,9 +386,9 @@ class Scalars:
 
     def arithmetic(self, node: exp.Expr) -> Scalar:
         """`+ - * / // %`, of days and moments too."""
-        if moments.step_of(node.expression) is not None:
-            return moments.moved(self, node)
         left, right = self.compile(node.this), self.compile(node.expression)
+        if INTERVAL in (left.type, right.type):
+            return moments.lengths(self, node, left, right)
         if left.type.is_time or right.type.is_time:
             return moments.days(self, node, left, right)
         kind = common_type(left.type, right.type)
@@ -396,13 +398,17 @@ class Scalars:
         name = type(node)
         if name is exp.Div and not (node.args.get("typed") and kind.is_integer):
             kind = DOUBLE
+        if name is exp.IntDiv and not kind.is_integer:
+            if self.statement.dialect != "duckdb":
+                raise self.mismatch(node, left, right, "whole numbers")
+            kind = DOUBLE  # of others DuckDB's is no whole number
         if kind.is_decimal:
             return self.exact(node, left, right, kind)
         if left.type.is_decimal or right.type.is_decimal:
             left, right = self.converted(left, kind), self.converted(right, kind)
         operate = functions.ARITHMETIC[exp.IntDiv if name is exp.Div and kind != DOUBLE else name]
-        if kind == DOUBLE and name is exp.IntDiv:
-            raise self.mismatch(node, left, right, "whole numbers")
+        if name is exp.IntDiv and kind is DOUBLE:
+            operate = functions.DIVISION["error"]
         safe = name is exp.Div and bool(node.args.get("safe"))
         if name is exp.Div and kind == DOUBLE:
             operate = functions.DIVISION["null" if safe else self.by_zero(node)]
@@ -439,7 +445,7 @@ class Scalars:
     def negated(self, node: exp.Expr) -> Scalar:
         """`-x`."""
         inner = self.compile(node.this)
-        if not (inner.type.is_numeric or inner.type == NULL):
+        if not (inner.type.is_numeric or inner.type in (INTERVAL, NULL)):
             raise self.mismatch(node, inner, inner, "numbers")
         return self.checked(strict(negative, inner.compute), inner.type, inner.nullable)
 
@@ -453,11 +459,7 @@ class Scalars:
         by_parts = tuples.compared(self.statement, node)
         if by_parts is not None:
             return self.compile(by_parts)
-        lengths = moments.compared(self, node)
-        if lengths is None:
-            left, right, order = self.pair(node, node.this, node.expression)
-        else:
-            (left, right), order = lengths, functions.itself
+        left, right, order = self.pair(node, node.this, node.expression)
         test = functions.COMPARE[type(node)]
         if isinstance(node, exp.NullSafeEQ | exp.NullSafeNEQ):
             same = isinstance(node, exp.NullSafeEQ)
@@ -577,6 +579,8 @@ class Scalars:
         convert = cast(inner.type, kind, tries=tries, dialect=self.statement.dialect)
         if convert is None:
             message, way_out = f"no cast from {inner.type.name} to {kind.name}", "write CASE"
+            if INTERVAL in (kind, inner.type):
+                way_out = "EXTRACT(EPOCH FROM x) has its seconds, TO_SECONDS(n) makes one of them"
             if kind.is_nested or inner.type.is_nested:
                 way_out = "make it anew of its parts, its elements or its fields"
             raise self.statement.wrong(message, node, way_out)
@@ -664,6 +668,7 @@ _NODES: Final[dict[Any, Callable[[Scalars, Any], Scalar]]] = {
     tuple(functions.ARITHMETIC): Scalars.arithmetic,
     (exp.Round, exp.Trunc): Scalars.rounded,
     exp.Neg: Scalars.negated,
+    exp.Interval: moments.interval,
     tuple(functions.COMPARE): Scalars.comparison,
     (exp.And, exp.Or): Scalars.both,
     exp.Not: Scalars.negation,
@@ -700,6 +705,9 @@ _NODES: Final[dict[Any, Callable[[Scalars, Any], Scalar]]] = {
     exp.DateDiff: moments.difference,
     (exp.LastDay, exp.Dayname, exp.Monthname): moments.of_day,
     exp.DateFromParts: moments.make_date,
+    exp.DateBin: moments.bucket,
+    exp.Date: moments.as_date,
+    exp.Format: filled.filled,
     exp.DateAdd: moments.later,
     (exp.TimestampTrunc, exp.DateTrunc): moments.truncated,
     exp.Array: nested.array,
@@ -717,10 +725,28 @@ _NODES: Final[dict[Any, Callable[[Scalars, Any], Scalar]]] = {
 }
 
 
+_BY_NAME: Final[dict[str, Callable[[Scalars, Any], Scalar]]] = {
+    "DATE_PART": moments.part_named,
+    "MAKE_DATE": moments.make_date,
+    "TRY_STRPTIME": formats.read,
+    "EPOCH_US": moments.since,
+    "DATE_SUB": moments.over,
+    "DATESUB": moments.over,
+    **dict.fromkeys(moments.PARTS_BY_NAME, moments.part_called),
+}
+"""What sqlglot has no node for, and is no function of values alone."""
+
+
 @cache
 def _method(kind: Any) -> Callable[[Scalars, Any], Scalar] | None:
     """What compiles nodes of a class: asked for every node of every statement."""
     return next((method for of, method in _NODES.items() if issubclass(kind, of)), None)
+
+
+def _bounded(interval: Interval) -> Interval:
+    if not fits(interval, INTERVAL):
+        raise OverflowError(f"{shown(str(interval))} is no INTERVAL: it is of more than 64 bits")
+    return interval
 
 
 def _fitting(

@@ -84,7 +84,7 @@ def holds(formulas: Formulas, node: exp.Expr, truth: bool | None) -> Formula:
             by, truth = _CONTRARY[by], None if truth is None else not truth
     if formulas.builder.gathers and truth is not True:
         here = formulas.within()
-        gathered = gather(here, queries.unwrapped(query))
+        gathered = gather(here, queries.unwrapped(query), is_set=True)
         if gathered is not None and gathered.is_compared(by):
             here.body.extend(gathered.compared(node.this, by, truth))
             return conjunction(here.body)

@@ -72,6 +72,15 @@ _SEEN: Final = (
 _EXPLAIN: Final = re.compile(r"EXPLAIN(?:\s+WHY(?:\s+NOT)?)?\b", re.IGNORECASE)
 
 
+def _of_doubles(kind: type[exp.Expr], args: list[exp.Expr]) -> exp.Expr:
+    """FSUM(x), FAVG(x): an aggregate of DOUBLEs, which are exact here anyway."""
+    first, *rest = args or [exp.Null()]
+    inner = first.expressions[0] if isinstance(first, exp.Distinct) else first
+    cast = exp.Cast(this=inner.copy(), to=data_type("DOUBLE"))
+    of = exp.Distinct(expressions=[cast]) if isinstance(first, exp.Distinct) else cast
+    return kind(this=of, expressions=rest or None)
+
+
 class Product(exp.Expression, exp.AggFunc):
     """PRODUCT(x), which sqlglot takes for a function that it does not know."""
 
@@ -602,6 +611,11 @@ def _parser(base: type[Parser]) -> type[Parser]:
         FUNCTIONS: ClassVar = {
             **{name: Whole(make) for name, make in base.FUNCTIONS.items()},
             "PRODUCT": Product.from_arg_list,
+            "COUNT_STAR": lambda args: exp.Count(this=exp.Star(), expressions=args),
+            **dict.fromkeys(
+                ("FSUM", "KAHAN_SUM", "SUMKAHAN"), lambda args: _of_doubles(exp.Sum, args)
+            ),
+            "FAVG": lambda args: _of_doubles(exp.Avg, args),
             "KURTOSIS_POP": KurtosisPop.from_arg_list,
             "EVERY": exp.LogicalAnd.from_arg_list,
             "MEAN": exp.Avg.from_arg_list,

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import re
+import unicodedata
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Sequence
 from typing import Any, Final
+from urllib.parse import quote as url_quote
+from urllib.parse import unquote
 
 from deltafix.rules.like import is_like, quoted, rewritten
 from deltafix.sql.literals import constant
@@ -298,6 +301,40 @@ TRIMS: Final = {
 }  # fmt: skip
 """TRIM, LTRIM and RTRIM, by the side that is cut and the dialect."""
 
+
+def _edits(first: str, second: str) -> int:
+    """How many bytes are to be put in, taken out or changed to make one text of another."""
+    one, two = first.encode(), second.encode()
+    row: list[int] = [*range(len(two) + 1)]
+    for place, byte in enumerate(one, 1):
+        before, row[0] = row[0], place
+        for index, other in enumerate(two, 1):
+            least = min(row[index] + 1, row[index - 1] + 1, before + (byte != other))
+            before, row[index] = row[index], least
+    return row[len(two)]
+
+
+def _differences(first: str, second: str) -> int:
+    """In how many places bytes differ. Raises ValueError for texts that are not as long."""
+    one, two = first.encode(), second.encode()
+    if len(one) != len(two) or not one:
+        raise ValueError(f"HAMMING takes texts of one length: {len(one)} and {len(two)} bytes")
+    return sum(a != b for a, b in zip(one, two, strict=True))
+
+
+def _unaccented(text: str) -> str:
+    """Without what is set above and below letters."""
+    parts = unicodedata.normalize("NFD", text)
+    return "".join(one for one in parts if unicodedata.category(one)[0] != "M")
+
+
+def _of_two(name: str, compute: Callable[[str, str], int]) -> Function:
+    return Function(
+        f"{name}(a, b)", ("expressions",), of_types([TEXT, TEXT], BIGINT), compute, least=2,
+        only=("duckdb",),
+    )  # fmt: skip
+
+
 _PARTS: Final[dict[str, Callable[..., str]]] = {
     "duckdb": _part_of_duckdb,
     "postgres": _part_of_postgres,
@@ -462,11 +499,34 @@ TEXTS: Final[dict[type, Function]] = {
         of_types([BLOB], TEXT),
         lambda value: b64encode(value).decode(),
     ),
+    exp.Levenshtein: Function(
+        "LEVENSHTEIN(a, b)",
+        ("this", "expression"),
+        of_types([TEXT, TEXT], BIGINT),
+        _edits,
+        least=2,
+        only=("duckdb",),
+    ),
     exp.FromBase64: Function("FROM_BASE64(text)", ("this",), of_types([TEXT], BLOB), _of_base64),
 }
 """By sqlglot's node."""
 
 NAMED: Final[dict[str, Function]] = {
+    "EDITDIST3": _of_two("EDITDIST3", _edits),
+    "HAMMING": _of_two("HAMMING", _differences),
+    "MISMATCHES": _of_two("MISMATCHES", _differences),
+    "URL_ENCODE": Function(
+        "URL_ENCODE(text)", ("expressions",), of_types([TEXT], TEXT),
+        lambda text: url_quote(text, safe=""), only=("duckdb",),
+    ),
+    "URL_DECODE": Function(
+        "URL_DECODE(text)", ("expressions",), of_types([TEXT], TEXT),
+        lambda text: unquote(text, errors="strict"), only=("duckdb",),
+    ),
+    "STRIP_ACCENTS": Function(
+        "STRIP_ACCENTS(text)", ("expressions",), of_types([TEXT], TEXT), _unaccented,
+        only=("duckdb",),
+    ),
     "PREFIX": Function(
         "PREFIX(text, start)", ("expressions",), of_types([TEXT, TEXT], BOOLEAN), str.startswith,
         least=2, only=("duckdb",),

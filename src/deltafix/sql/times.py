@@ -8,58 +8,19 @@ after 9999 raises OverflowError.
 from __future__ import annotations
 
 import calendar
-import re
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
-from fractions import Fraction
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+from deltafix.sql.intervals import UNITS as WORDS
+from deltafix.sql.intervals import Interval, between, cut, parsed, size
 from deltafix.sql.text import Statement, exp
 
 __all__ = [
-    "PARTS_OF", "TRUNCATED", "UNITS", "Interval", "borders_between", "day_name", "days_between",
-    "interval", "last_day", "later", "micros", "month_name", "moved", "size",
+    "PARTS_OF", "PARTS_OF_INTERVALS", "TRUNCATED", "UNITS", "WHOLE", "age", "apart",
+    "borders_between", "bucket", "day_name", "days_between", "epoch", "interval", "last_day",
+    "later", "make_timestamp", "micros", "millis", "month_name", "moved", "whole_between",
 ]  # fmt: skip
-
-
-class Interval(NamedTuple):
-    """A length of time: months of the calendar, and what has one length."""
-
-    months: int
-    rest: timedelta
-
-
-_UNITS: Final = {
-    "YEAR": Interval(12, timedelta()),
-    "QUARTER": Interval(3, timedelta()),
-    "MONTH": Interval(1, timedelta()),
-    "WEEK": Interval(0, timedelta(weeks=1)),
-    "DAY": Interval(0, timedelta(days=1)),
-    "HOUR": Interval(0, timedelta(hours=1)),
-    "MINUTE": Interval(0, timedelta(minutes=1)),
-    "SECOND": Interval(0, timedelta(seconds=1)),
-    "MILLISECOND": Interval(0, timedelta(milliseconds=1)),
-    "MICROSECOND": Interval(0, timedelta(microseconds=1)),
-}
-_SHORT: Final = {
-    short: name
-    for name, shorts in {
-        "YEAR": "Y YR YRS",
-        "MONTH": "MON MONS",
-        "WEEK": "W",
-        "DAY": "D",
-        "HOUR": "H HR HRS",
-        "MINUTE": "M MIN MINS",
-        "SECOND": "S SEC SECS",
-        "MILLISECOND": "MS MSEC MSECS",
-        "MICROSECOND": "US USEC USECS",
-    }.items()
-    for short in shorts.split()
-}
-"""What DuckDB and PostgreSQL have for them within the quotes."""
-
-_PART: Final = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)(\s*)([A-Z]+)")
-_CLOCK: Final = re.compile(r"\s*([+-]?)(\d+):([0-5]?\d)(?::([0-5]?\d(?:\.\d{1,6})?))?")
 
 
 def interval(statement: Statement, node: exp.Expr) -> Interval:
@@ -70,64 +31,17 @@ def interval(statement: Statement, node: exp.Expr) -> Interval:
     unit = node.args.get("unit")
     written = node.this
     sign = -1 if isinstance(written, exp.Neg) else 1
-    text = "" if written is None else (written.this if sign < 0 else written).name.upper()
+    text = "" if written is None else (written.this if sign < 0 else written).name
     if unit is None:
-        parsed = _in_words(text, statement.dialect)
+        known = parsed(text, statement.dialect)
     else:
-        parsed = _in_words(f"{text} {unit.name.upper()}", "spark")  # no short words outside
-    if parsed is None or isinstance(unit, exp.IntervalSpan):
+        known = parsed(f"{text} {unit.name}", "spark")  # no short words outside
+    if known is None or isinstance(unit, exp.IntervalSpan):
         way_out = (
-            f"write INTERVAL '3' DAY or '1 month 2 days': a whole number of {', '.join(_UNITS)}"
+            f"write INTERVAL '3' DAY or '1 month 2 days': a whole number of {', '.join(WORDS)}"
         )
         raise statement.refused("this INTERVAL", node, way_out)
-    return Interval(sign * parsed.months, sign * parsed.rest)
-
-
-def _in_words(text: str, dialect: str) -> Interval | None:
-    """An interval as its text has it; None where it is none, or not one everywhere.
-
-    Parts of a month are days, each of which is the 30th part, parts of a year are months; nothing
-    is rounded. Spark has whole numbers and long words.
-    """
-    plain, months, rest, at = dialect == "spark", 0, timedelta(), 0
-    seen = set[str]()
-    while part := _PART.match(text, at):
-        number, space, word = part.groups()
-        name = word.removesuffix("S") if plain else _SHORT.get(word, word.removesuffix("S"))
-        unit = _UNITS.get(name)
-        if unit is None or name in seen or (plain and ("." in number or not space)):
-            return None
-        if (dialect, name) == ("postgres", "QUARTER") or (dialect == "duckdb" and "+" in number):
-            return None
-        seen.add(name)
-        if name == "SECOND" and "." in number:  # PostgreSQL has these then, too
-            if seen & {"MILLISECOND", "MICROSECOND"}:
-                return None
-            seen.update(("MILLISECOND", "MICROSECOND"))
-        count, at = Fraction(number), part.end()
-        whole = int(count * unit.months)
-        days = (count * unit.months - whole) * 30
-        length = count * micros_of(unit.rest)
-        if days and unit.months > 1:  # which is rounded, or not
-            return None
-        if days.denominator > 1 or length.denominator > 1:
-            return None
-        months += whole
-        rest += timedelta(days=int(days), microseconds=int(length))
-    clock = None if plain else _CLOCK.match(text, at)
-    if clock is not None:
-        if any(
-            unit.rest < timedelta(days=1) for unit in map(_UNITS.__getitem__, seen) if unit.rest
-        ):
-            return None  # which PostgreSQL has twice then
-        at = clock.end()
-        seconds = 3600 * int(clock[2]) + 60 * int(clock[3]) + Fraction(clock[4] or 0)
-        by = timedelta(microseconds=int(seconds * 1_000_000))
-        rest += -by if clock[1] == "-" else by
-    end = text[at:].strip()
-    if at == 0 or (end and (plain or clock is not None or end != "AGO")):
-        return None
-    return Interval(-months, -rest) if end else Interval(months, rest)
+    return known * sign
 
 
 def moved(moment: datetime, step: Interval, many: int) -> datetime:
@@ -143,7 +57,7 @@ def moved(moment: datetime, step: Interval, many: int) -> datetime:
 _EPOCH: Final = datetime(1970, 1, 1)
 
 
-def micros(moment: datetime) -> int:
+def micros(moment: date) -> int:
     """Microseconds since 1970, of a moment, in UTC if it has a zone, or a day."""
     if not isinstance(moment, datetime):
         moment = datetime(moment.year, moment.month, moment.day)
@@ -155,9 +69,30 @@ def micros_of(length: timedelta) -> int:
     return length // timedelta(microseconds=1)
 
 
-def size(step: Interval) -> int:
-    """Microseconds of an interval as it is compared with others: a month has 30 days."""
-    return micros_of(step.rest + timedelta(days=30 * step.months))
+def apart(last: date, first: date) -> Interval:
+    """`last - first` of two moments, or a day and one: days, and what is left of one."""
+    return between(micros(last) - micros(first))
+
+
+def age(last: datetime, first: datetime) -> Interval:
+    """AGE: months of the calendar that are over from one moment to the other, and what is left.
+
+    What is left of a month is counted from the day in the month of the earlier one.
+    """
+    if last < first:
+        return -age(first, last)
+    months = last.year * 12 + last.month - first.year * 12 - first.month
+    days, rest = last.day - first.day, _since_midnight(last) - _since_midnight(first)
+    if rest < timedelta():
+        days, rest = days - 1, rest + timedelta(days=1)
+    if days < 0:
+        months -= 1
+        days += calendar.monthrange(first.year, first.month)[1]
+    return Interval(months, days, micros_of(rest))
+
+
+def _since_midnight(moment: datetime) -> timedelta:
+    return moment - _midnight(moment)
 
 
 def later(day: date, count: int) -> date:
@@ -190,12 +125,61 @@ _ISO: Final[dict[str, Callable[[Any], int]]] = {
     "DECADE": lambda day: day.year // 10,
 }
 
+
+def _of_minute(moment: date) -> int:
+    """Microseconds of its minute; none of a day."""
+    return moment.second * 1_000_000 + moment.microsecond if isinstance(moment, datetime) else 0
+
+
 PARTS_OF: Final[dict[str, dict[str, Callable[[Any], int]]]] = {
-    "duckdb": {**_ISO, "SECOND": lambda m: m.second if isinstance(m, datetime) else 0},
+    "duckdb": {
+        **_ISO,
+        "SECOND": lambda m: m.second if isinstance(m, datetime) else 0,
+        "MILLISECOND": lambda moment: _of_minute(moment) // 1_000,
+        "MICROSECOND": _of_minute,
+        "WEEKDAY": _ISO["DOW"],
+        "YEARWEEK": lambda day: day.isocalendar().year * 100 + day.isocalendar().week,
+        "CENTURY": lambda day: (day.year - 1) // 100 + 1,
+        "MILLENNIUM": lambda day: (day.year - 1) // 1000 + 1,
+    },
     "postgres": _ISO,
     "spark": {**PARTS, "DOW": lambda day: day.isoweekday() % 7 + 1},
 }
 """The same by dialect: Spark counts the days of a week from 1, which is Sunday."""
+
+
+def epoch(interval: Interval) -> float:
+    """Its seconds, as EXTRACT has them: a year has 365.25 days, a month 30."""
+    years = cut(interval.months, 12)
+    days = Interval(0, 30 * (interval.months - 12 * years), years * _YEAR)
+    return micros_of((days + interval).rest) / 1e6
+
+
+def millis(interval: Interval) -> int:
+    """Its milliseconds, as EPOCH_MS has them: of a second they are cut."""
+    months = Interval(interval.months, interval.days)
+    return size(months) // 1_000 + cut(interval.microseconds, 1_000)
+
+
+_YEAR: Final = 31_557_600_000_000
+
+
+_OF_INTERVALS: Final[dict[str, Callable[[Interval], int]]] = {
+    "YEAR": lambda interval: cut(interval.months, 12),
+    "MONTH": lambda interval: interval.months - 12 * cut(interval.months, 12),
+    "DAY": lambda interval: interval.days,
+    "HOUR": lambda interval: cut(interval.microseconds, 3_600_000_000),
+    "MINUTE": lambda i: cut(i.microseconds, 60_000_000) - 60 * cut(i.microseconds, 3_600_000_000),
+}
+PARTS_OF_INTERVALS: Final[dict[str, dict[str, Callable[[Interval], int]]]] = {
+    "duckdb": {
+        **_OF_INTERVALS,
+        "SECOND": lambda i: cut(i.microseconds, 1_000_000) - 60 * cut(i.microseconds, 60_000_000),
+    },
+    "postgres": _OF_INTERVALS,
+    "spark": {},
+}
+"""What EXTRACT gives of an INTERVAL, by dialect and the name of the part."""
 
 
 def _midnight(moment: datetime) -> datetime:
@@ -237,6 +221,47 @@ def borders_between(unit: str, first: datetime, last: datetime) -> int:
         return last_month // size - first_month // size
     cut, length = TRUNCATED[unit], LENGTHS[unit]
     return (cut(last) - cut(first)) // length
+
+
+_DURATIONS: Final = {**LENGTHS, "WEEK": timedelta(weeks=1)}
+WHOLE: Final = (*_MONTHS, *_DURATIONS)
+"""The units of DATE_SUB."""
+
+
+def whole_between(unit: str, first: datetime, last: datetime) -> int:
+    """DATE_SUB: how many whole units there are from one moment to another."""
+    if last < first:
+        return -whole_between(unit, last, first)
+    if unit not in _MONTHS:
+        return (last - first) // _DURATIONS[unit]
+    months = (last.year - first.year) * 12 + last.month - first.month
+    months -= moved(first, Interval(months), 1) > last
+    return months // _MONTHS[unit]
+
+
+_MONDAY: Final = datetime(2000, 1, 3)
+
+
+def bucket(width: Interval, moment: datetime) -> datetime:
+    """TIME_BUCKET: the last multiple of a width, counted from a Monday or a January in 2000.
+
+    Raises ValueError for a width of months and days, or none.
+    """
+    if size(width) <= 0 or (width.months and width != Interval(width.months)):
+        raise ValueError(f"a bucket of {width} is neither of months nor of days and hours")
+    if width.months:
+        months = (moment.year - 2000) * 12 + moment.month - 1
+        return moved(datetime(2000, 1, 1), width, months // width.months)
+    return moment - (moment - _MONDAY) % width.rest
+
+
+def make_timestamp(year: int, month: int, day: int, *clock: float) -> datetime:
+    """MAKE_TIMESTAMP, with an hour, a minute and seconds. Raises ValueError for no moment."""
+    hour, minute, second = clock
+    if not 0 <= second < 61:
+        raise ValueError(f"{second} is no second of a minute")
+    at = datetime(year, month, day, int(hour), int(minute))
+    return at + timedelta(microseconds=round(second * 1e6))
 
 
 def last_day(day: date) -> date:

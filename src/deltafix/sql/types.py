@@ -4,7 +4,8 @@ A value of a nullable column is a record of one field, and NULL is `nil`; a colu
 NULL holds the bare value, so it pays nothing for NULLs elsewhere. The engine has one number of 64
 bits for what SQL tells apart: booleans are 0 and 1, dates days and timestamps microseconds since
 1970, a DECIMAL(p, s) its value times 10^s; of more than 18 digits, that number is a text
-(`facts.wide`). Arrays and structs are texts (`sql.arrays`), and a BLOB is its hexadecimal digits.
+(`facts.wide`). Arrays and structs are texts (`sql.arrays`), intervals too (`sql.intervals`), and a
+BLOB is its hexadecimal digits.
 Invariant: `encode` and `decode` are inverse on the values that a type has, and keep their order;
 `encode` is the one door, and refuses all others. Casts between types are `sql.casts`'.
 """
@@ -33,7 +34,9 @@ from deltafix.facts.values import BaseType, encodable, plain_text
 from deltafix.facts.wide import as_text
 from deltafix.rules.ast import Attribute, Constructor, FunctorDecl, TypeDecl
 from deltafix.rules.values import NATIVE
+from deltafix.sql import intervals
 from deltafix.sql.arrays import packed, unpacked
+from deltafix.sql.intervals import Interval
 from deltafix.sql.text import Statement, exp
 
 __all__ = [
@@ -45,6 +48,7 @@ __all__ = [
     "DECIMALS",
     "DOUBLE",
     "INTEGER",
+    "INTERVAL",
     "MOST_DIGITS",
     "NARROW_DIGITS",
     "NATIVE_FUNCTORS",
@@ -81,7 +85,7 @@ __all__ = [
 ]
 
 SqlValue: TypeAlias = (
-    "int | float | str | bytes | bool | Decimal | date | datetime | Sequence[SqlValue] "
+    "int | float | str | bytes | bool | Decimal | date | datetime | Interval | Sequence[SqlValue] "
     "| Mapping[str, SqlValue] | None"
 )
 
@@ -193,6 +197,11 @@ class SqlType:
         """Whether its values are made of others: arrays and structs."""
         return self.element is not None or bool(self.fields)
 
+    def has(self, kind: SqlType) -> bool:
+        """Whether it is a type, or one of what its values are made of is."""
+        inner = [of for _, of in self.fields] if self.element is None else [self.element]
+        return self is kind or any(part.has(kind) for part in inner)
+
     @property
     def is_time(self) -> bool:
         """Whether its values are days or moments."""
@@ -201,7 +210,7 @@ class SqlType:
     @property
     def zero(self) -> int | float | str:
         """The engine's value that stands where a column has no meaning."""
-        symbol = as_text(0) if self.is_wide else ""
+        symbol = as_text(0) if self.is_wide else _NO_TIME if self is INTERVAL else ""
         zeros: dict[BaseType, int | float | str] = {"float": 0.0, "symbol": symbol}
         return zeros.get(self.base, 0)
 
@@ -253,8 +262,11 @@ DATE: Final = _of_rules("date", "days")
 TIMESTAMP: Final = _of_rules("timestamp", "microseconds")
 TIMESTAMPTZ: Final = _of_rules("timestamptz", "microseconds of UTC")
 BLOB: Final = _of_rules("blob", "bytes")
+INTERVAL: Final = SqlType("INTERVAL", "symbol", "interval", intervals.as_text, intervals.from_text)
 NULL: Final = SqlType("NULL", "number", "nothing", lambda _: None)
 """The type of NULL where nothing else says one; it fits every type."""
+
+_NO_TIME: Final = INTERVAL.write(Interval())
 
 BEYOND: Final = SqlType("DECIMAL", "number", "beyond", lambda _: None, digits=MOST_DIGITS + 1)
 """That of numbers as they are written with more digits: they are compared and cast, exactly.
@@ -407,14 +419,15 @@ _NAMES: Final = {
     "TIMESTAMP": TIMESTAMP,
     "TIMESTAMPNTZ": TIMESTAMP,
     "TIMESTAMPTZ": TIMESTAMPTZ,
+    "INTERVAL": INTERVAL,
     "BINARY": BLOB,
     "VARBINARY": BLOB,
 }
 _BY_NAME: Final = {kind.name: kind for kind in (*_NAMES.values(), NULL)}
 _WAY_OUT = (
     "types are SMALLINT, INTEGER, BIGINT, DOUBLE, DECIMAL(18, 4), TEXT, VARCHAR, BOOLEAN, "
-    "DATE, TIMESTAMP, TIMESTAMPTZ, BLOB, arrays of these: INTEGER[], INTEGER[][], and STRUCT(a "
-    "INTEGER, b TEXT)"
+    "DATE, TIMESTAMP, TIMESTAMPTZ, INTERVAL, BLOB, arrays of these: INTEGER[], INTEGER[][], and "
+    "STRUCT(a INTEGER, b TEXT)"
 )
 _KEPT_AS_TEXT = "keep it as TEXT: in DuckDB's dialect x ->> '$.a' reads it; or as STRUCT(a INTEGER)"
 _INSTEAD: Final = {
@@ -640,6 +653,7 @@ _PYTHON: Final = {
     TIMESTAMP: "datetime.datetime without a zone",
     TIMESTAMPTZ: "datetime.datetime with a zone, of a year between 1 and 9999 in UTC",
     BLOB: "bytes",
+    INTERVAL: "deltafix.sql.Interval, datetime.timedelta, or Arrow's of whole microseconds",
 }
 
 

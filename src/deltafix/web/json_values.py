@@ -50,9 +50,9 @@ def write_sql(value: Any) -> Any:
         return format(value, "f")
     if isinstance(value, Mapping):
         return {name: write_sql(field) for name, field in value.items()}
-    if isinstance(value, bytes):
-        return plain_text(value)
-    return [write_sql(element) for element in value]
+    if isinstance(value, list | tuple):
+        return [write_sql(element) for element in value]
+    return plain_text(value)
 
 
 def object_of(given: Any, names: Sequence[str], takes: str) -> dict[str, Any]:
@@ -133,5 +133,6 @@ _VALID: Final = {
     "DATE": 'ISO days, as "2026-11-27"',
     "TIMESTAMP": 'ISO moments without a zone, as "2026-11-27T08:30:00"',
     "TIMESTAMPTZ": 'ISO moments with a zone, as "2026-11-27T08:30:00+00:00"',
+    "INTERVAL": 'texts, as "1 month 2 days 03:00:00"',
     "BLOB": 'hexadecimal digits, as "\\\\x00ff"',
 }

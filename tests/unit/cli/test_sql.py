@@ -184,6 +184,18 @@ def test_an_error_names_the_file_and_ends_the_run(deltafix, tmp_path):
         )  # fmt: skip
 
 
+def test_a_value_that_a_view_cannot_compute_is_told_where_the_view_is_made(deltafix, tmp_path):
+    script, facts = tmp_path / "views.sql", tmp_path / "data"
+    facts.mkdir()
+    (facts / "t.csv").write_text("id,s\n1,5\n2,x\n")
+    table = "CREATE TABLE t (id INTEGER, s TEXT);\n"
+    script.write_text(f"{table}CREATE VIEW v AS\n  SELECT CAST(s AS INTEGER) AS n FROM t;")
+    done = deltafix("run", script, "-F", facts)
+    assert done.code != 0
+    assert f"{script}:2:1: error[DF724]: 'x' is no whole number, in view 'v'" in done.err
+    assert "2 | CREATE VIEW v AS" in done.err
+
+
 def test_run_reads_tables_and_writes_views(deltafix, tmp_path, monkeypatch):
     (tmp_path / "views.sql").write_text(SCRIPT)
     (tmp_path / "edge.csv").write_text('y,x\na,1\n,2\n"",3\n')

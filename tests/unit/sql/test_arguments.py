@@ -198,6 +198,7 @@ SPEAKING = {
         "SELECT DATE_DIFF('day', d, TIMESTAMP '2024-01-01') FROM t",
         "SELECT MAKE_DATE(2024, 2, 3)",
         "SELECT DATE_TRUNC('month', d), d + INTERVAL '3' DAY FROM t",
+        "SELECT TIME_BUCKET(INTERVAL '3' DAY, d), DATE(d), FORMAT('{} {}', d, id) FROM t",
         "SELECT GENERATE_SERIES(1, 10, 3), RANGE(1, 10, 3)", "SELECT COUNT(DISTINCT a) FROM t",
         "SELECT a FROM t WHERE a IN (1, 3) OR a IN (SELECT a FROM w WHERE a = 2)",
         "SELECT '{\"a\": [5]}' -> '$.a', JSON_EXTRACT_STRING('{\"a\": 5}', '$.a')",

@@ -11,11 +11,12 @@ import json
 import math
 from collections.abc import Callable, Iterable
 from contextlib import closing
-from datetime import date
+from datetime import date, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -25,6 +26,7 @@ from tests.generators.sql_values import VALUES, told
 
 import deltafix.sql
 from deltafix.cli.main import main
+from deltafix.errors import TypeMismatchError
 from deltafix.facts.values import plain_text
 from deltafix.pipeline.manifest import read_view
 from deltafix.sql.files import take_in, write_view
@@ -118,6 +120,76 @@ def test_a_type_goes_through_files_and_a_state(kind: str, tmp_path: Path) -> Non
         db.insert("t", table)
     with closing(deltafix.sql.connect(tmp_path / "state")) as db:
         assert kept(db) == wanted
+
+
+INTERVALS = [
+    deltafix.sql.Interval(14, -3, 4_000_001),
+    deltafix.sql.Interval(0, 1, 0),
+    deltafix.sql.Interval(0, 0, 86_400_000_000),
+    deltafix.sql.Interval(-1, 0, -1),
+    None,
+]
+"""Two of one length."""
+
+
+def test_an_interval_comes_in_and_goes_out_by_each_door(tmp_path: Path, warm_kernel: None) -> None:
+    wanted = list(map(told, INTERVALS))
+    with closing(made("INTERVAL", tmp_path / "state")) as db:
+        for row in enumerate(INTERVALS):
+            db.execute("INSERT INTO t VALUES (?, ?)", row)
+        assert kept(db) == wanted
+        table = db.execute("SELECT id, v FROM t").to_arrow()
+        assert table.schema.field("v").type == pa.month_day_nano_interval()
+        assert db.replace("t", table) == db.replace("t", [*enumerate(INTERVALS)]) == 0
+        assert db.replace("t", table.to_pylist()) == 0
+        write_view(table, "t", tmp_path)
+        found = db.execute("SELECT * FROM w")
+        with pytest.raises(TypeMismatchError, match="months"):
+            found.to_polars()
+    with closing(made("INTERVAL")) as db:
+        take_in(db, "t", tmp_path / "t.csv")
+        assert kept(db) == wanted
+    with closing(deltafix.sql.connect(tmp_path / "state")) as db:
+        assert kept(db) == wanted
+        assert db.execute("SELECT COUNT(*) FROM g").fetchone() == (5,)
+
+
+def test_a_duration_is_an_interval_of_days_and_microseconds(
+    tmp_path: Path, warm_kernel: None
+) -> None:
+    given = [timedelta(days=2, microseconds=5), timedelta(days=-1, hours=3), None]
+    wanted = [
+        deltafix.sql.Interval(0, one.days, one.seconds * 1_000_000 + one.microseconds)
+        for one in given
+        if one is not None
+    ]
+    frame = pl.DataFrame({"id": [0, 1, 2], "v": given})
+    pq.write_table(frame.to_arrow(), tmp_path / "t.parquet")
+    for rows in (frame, frame.to_pandas(), [*enumerate(given)], tmp_path / "t.parquet"):
+        with closing(made("INTERVAL")) as db:
+            if isinstance(rows, Path):
+                take_in(db, "t", rows)
+            else:
+                db.insert("t", rows)
+            found = db.execute("SELECT id, v FROM w ORDER BY id")
+            assert found.to_polars()["v"].to_list() == given
+            assert pa.Table.from_pandas(found.to_pandas())["v"].to_pylist() == given
+            assert [v for _, v in found.fetchall()] == [*wanted, None]
+    with closing(made("INTERVAL")) as db:
+        for wrong in (pa.array([5], pa.duration("ns")), ["1 day"], [3]):
+            with pytest.raises(deltafix.sql.DataError, match="no INTERVAL"):
+                db.insert("t", pa.table({"id": [1], "v": wrong}))
+
+
+def test_an_interval_of_parquet_as_duckdb_writes_it(tmp_path: Path, warm_kernel: None) -> None:
+    path = tmp_path / "t.parquet"
+    with duckdb.connect() as duck:
+        duck.execute(
+            f"COPY (SELECT 1 AS id, INTERVAL '14 months 3 days 1.5 seconds' AS v) TO '{path}'"
+        )
+    with closing(made("INTERVAL")) as db:
+        take_in(db, "t", path)
+        assert kept(db) == [told(deltafix.sql.Interval(14, 3, 1_500_000))]
 
 
 def as_json(value: Any) -> str:
