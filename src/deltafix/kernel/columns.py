@@ -20,7 +20,7 @@ import numpy as np
 
 from deltafix.kernel import layout as at
 from deltafix.kernel.checks import run_check
-from deltafix.kernel.index import bucket_start, idx_glance, slot_has
+from deltafix.kernel.index import bucket_start, idx_find, idx_glance, slot_has
 from deltafix.kernel.jit import kernel, prefetch
 from deltafix.kernel.keys import hash_words, key_find
 from deltafix.kernel.values import (
@@ -461,7 +461,7 @@ def _ask_rows(L, P, c, n):
 def _find_rows(A, L, P, c, n):
     """The rows of `n` that find one row in literal `c`, which is noted; _SEVERAL: some find more.
 
-    Those that find none are no longer selected.
+    Those that find none are no longer selected; what was, _SEVERAL leaves undone.
     """
     _ask_slots(A, L, P, c, n)
     _ask_rows(L, P, c, n)
@@ -471,12 +471,8 @@ def _find_rows(A, L, P, c, n):
     x = np.int64(P[c + at.K_INDEX])
     state = L[at.S_BEFORE] if P[c + at.K_CLASS] == at.LOWER_BEFORE else L[at.S_AFTER]
     by_key = P[c + at.K_METHOD] == at.BY_KEY
-    if not by_key:
-        for j in range(n):
-            slot = L[_list(L, _SLOTS, L[selected + j])]
-            if slot >= 0 and (L[slot + 1] & 0xFFFFFFFF) != 1:
-                return np.int64(_SEVERAL)
     kept = np.int64(0)
+    probed = np.int64(0)
     for j in range(n):
         i = L[selected + j]
         _gather(A, L, P, np.int64(P[c + at.K_KEYS]), np.int64(P[c + at.K_NKEYS]), i)
@@ -485,20 +481,23 @@ def _find_rows(A, L, P, c, n):
             row = key_find(A, L, A, r, at.KEY, L[_list(L, _HASHES, i)])
         else:
             slot = L[_list(L, _SLOTS, i)]
-            if slot >= 0 and slot_has(A, L, x, slot, at.KEY) == 0:
-                return np.int64(_SEVERAL)  # two keys of one hash
+            if slot >= 0 and slot_has(A, L, x, slot, at.KEY) == 0:  # two keys of one hash
+                slot = idx_find(A, L, x, at.KEY, L[_list(L, _HASHES, i)])
             if slot >= 0:
+                if (L[slot + 1] & 0xFFFFFFFF) != 1:
+                    return np.int64(_SEVERAL)
                 row = (L[slot] & 0xFFFFFFFF) - 1
                 if (L[slot + 1] >> 32) != 0:
                     row = np.int64(A[bucket_start(L, row)])
         if row < 0:
             continue
-        L[at.C_PROBED] += 1
+        probed += 1
         offset = L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]
         if (L[offset >> 1] & state) == state:
             L[_list(L, _WORDS, i)] = offset
             L[selected + kept] = i
             kept += 1
+    L[at.C_PROBED] += probed
     return kept
 
 
@@ -517,23 +516,20 @@ def _join(A, L, P, c, n):
 
 
 @kernel("i:LPi")
-def _is_looked_up(L, P, node):
-    """Whether the literals that could come next are looked up, by what is filled."""
-    for k in range(P[node + 2]):
-        c = np.int64(P[P[node + 3] + k])
-        if P[c + at.K_METHOD] == at.BY_SCAN or P[c + at.K_CLASS] >= at.SAME_BEFORE:
-            return np.int64(0)
-        late = L[L[at.IDXS] + P[c + at.K_INDEX] * at.XSZ + at.X_LATE]
-        if P[c + at.K_METHOD] == at.BY_INDEX and late:
-            return np.int64(0)
-    return np.int64(1)
+def _is_looked_up(L, P, c):
+    """Whether a literal is looked up by what is filled."""
+    if P[c + at.K_METHOD] == at.BY_SCAN or P[c + at.K_CLASS] >= at.SAME_BEFORE:
+        return np.int64(0)
+    late = L[L[at.IDXS] + P[c + at.K_INDEX] * at.XSZ + at.X_LATE]
+    return np.int64(P[c + at.K_METHOD] == at.BY_KEY or late == 0)
 
 
 @kernel("i:ALPii")
 def _choose(A, L, P, node, n):
     """The literal that a block is joined with next: that which the fewest of `n` rows pass.
 
-    -1: there is none that each row finds one row in. Each is tried, with the checks behind it.
+    -1: there is none that each row finds one row in. Each that is looked up by what is filled is
+    tried, with the checks behind it.
     """
     selected = _list(L, _SELECTED, np.int64(0))
     kept = _list(L, _KEPT, np.int64(0))
@@ -545,6 +541,8 @@ def _choose(A, L, P, node, n):
     fewest = np.int64(0)
     for k in range(P[node + 2]):
         c = np.int64(P[P[node + 3] + k])
+        if _is_looked_up(L, P, c) == 0:
+            continue
         passed = _join(A, L, P, c, n)
         for j in range(n):
             L[selected + j] = L[kept + j]
@@ -559,12 +557,18 @@ def _choose(A, L, P, node, n):
 @kernel("i:ALPiii")
 def _next_literal(A, L, P, node, n, joined):
     """Which literal the rows of `n` are joined with next, when they have `joined` so many; -1."""
-    if joined == at.MOST_LITERALS or _is_looked_up(L, P, node) == 0:
+    if joined == at.MOST_LITERALS:
         return np.int64(-1)
     if L[at.LITERALS + joined]:
         return L[at.LITERALS + joined] - 2
-    if P[node + 2] == 1:
-        return np.int64(0)
+    last = np.int64(-1)
+    ready = np.int64(0)
+    for k in range(P[node + 2]):
+        if _is_looked_up(L, P, np.int64(P[P[node + 3] + k])):
+            last = np.int64(k)
+            ready += 1
+    if ready <= 1:
+        return last
     choice = _choose(A, L, P, node, n)
     if n >= _ENOUGH:
         L[at.LITERALS + joined] = choice + 2
@@ -678,6 +682,23 @@ def bind_head(A, L, P, v, j):
     """Bind the variables that the head of variant `v` has of one of the rows that have a head."""
     arity = L[L[at.RELS] + P[v + at.V_HEAD] * at.RSZ + at.R_ARITY]
     _restore(A, L, P, np.int64(P[v + at.V_HEADOPS]), arity, L[_list(L, _SELECTED, j)])
+
+
+@kernel("v:LPiii")
+def put_heads(L, P, v, first, count):
+    """Put the heads of `count` rows that have one, from the `first` on, where folds take them from.
+
+    Of each column the pattern of what is computed with, else the code.
+    """
+    ops = np.int64(P[v + at.V_HEADOPS])
+    arity = L[L[at.RELS] + P[v + at.V_HEAD] * at.RSZ + at.R_ARITY]
+    selected = _list(L, _SELECTED, first)
+    for k in range(arity):
+        cell = _source(L, P, ops + 2 * k, np.int64(0))
+        step = _step(P, ops + 2 * k)
+        for j in range(count):
+            L[(at.EMIT >> 1) + j * arity + k] = L[cell + L[selected + j] * step]
+    L[at.EMITTED] = count
 
 
 @kernel("i:AL")

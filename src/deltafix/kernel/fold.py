@@ -284,6 +284,28 @@ def _find_again(A, L, P, f, ops, arity, n):
             L[at.EMIT_CELLS + 2 * e + 1] = L[at.EMIT_CELLS + 2 * first + 1]
 
 
+@kernel("v:LPiiii")
+def _add_sums(L, P, f, ops, arity, sign):
+    """The emitted heads, whose groups are found, come into a sum or a mean of whole numbers.
+
+    What `_add` does for one, in a loop: of TPC-H's query 1, with eight folds, a quarter.
+    """
+    rb = L[at.RELS] + P[f + at.F_GROUPS] * at.RSZ
+    rows = _totals(L, np.int64(P[f + at.F_GROUPS]), np.int64(0))
+    half = L[rb + at.R_STRIDE] >> 1
+    column = np.int64(P[f + at.F_VALUE])
+    is_pattern = P[ops + 2 * column] >= at.O_RAW
+    mask = _LOW if P[f + at.F_VALUE_TYPE] == at.T_UNSIGNED else -1
+    for e in range(L[at.EMITTED]):
+        cell = rows + L[at.EMIT_CELLS + 2 * e + 1] * half
+        value = L[(at.EMIT >> 1) + e * arity + column]
+        if not is_pattern:
+            value = decode(L, value)
+        L[cell] += sign
+        L[cell + 1] += sign * (value & _LOW)
+        L[cell + 2] += sign * ((value >> 32) & mask)
+
+
 @kernel("v:ALPiii")
 def pipe(A, L, P, ops, arity, sign):
     """The emitted heads of these operands, of the stratum at hand, go into the folds of `PIPE`.
@@ -301,6 +323,9 @@ def pipe(A, L, P, ops, arity, sign):
         else:
             _find_groups(A, L, P, f, ops, arity, n)
         before = f
+        if at.FOLD_COUNT < P[f + at.F_OP] < at.FOLD_MIN and not P[f + at.F_OPTIONAL]:
+            _add_sums(L, P, f, ops, arity, sign)
+            continue
         column = np.int64(P[f + at.F_VALUE])
         optional = P[f + at.F_OPTIONAL]
         counts = P[f + at.F_OP] == at.FOLD_COUNT

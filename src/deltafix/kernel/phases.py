@@ -12,7 +12,7 @@ import numpy as np
 from deltafix.kernel import layout as at
 from deltafix.kernel.ahead import look_ahead, look_ahead_below, see_what_to_ask
 from deltafix.kernel.best import admit, take
-from deltafix.kernel.columns import bind_head, evaluate_block, next_passed
+from deltafix.kernel.columns import bind_head, evaluate_block, next_passed, put_heads
 from deltafix.kernel.emit import touch
 from deltafix.kernel.fold import empty_piped
 from deltafix.kernel.heap import heap_push
@@ -200,6 +200,13 @@ def _evaluate(A, L, P, v, r):
     first = L[at.S_ROW]
     heads = evaluate_block(A, L, P, v, r)
     L[at.QUOTA] -= max(L[at.S_ROW] - first, at.BLOCK)
+    if L[at.PIPE]:
+        arity = L[L[at.RELS] + P[v + at.V_HEAD] * at.RSZ + at.R_ARITY]
+        most = min(at.EMIT_BLOCK, (at.EMIT_WORDS >> 1) // arity)
+        for done in range(0, heads, most):
+            put_heads(L, P, v, np.int64(done), min(heads - done, most))
+            flush_heads(A, L, P, v, np.int64(at.MODE_CREATE))
+        return
     for j in range(heads):
         bind_head(A, L, P, v, np.int64(j))
         emit(A, L, P, v, np.int64(-1), np.int64(at.MODE_CREATE))

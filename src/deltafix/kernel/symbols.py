@@ -229,6 +229,7 @@ def is_like(A, L, symbol, pattern):
     k = np.int64(0)
     tried = np.int64(0)  # what follows the last `%` is tried from here on
     after = np.int64(-1)
+    first = np.int64(-1)  # the byte that it begins with, if it is that very one
     while b < n:
         c = _byte(A, p, k) if k < m else np.int64(-1)
         if c == _PERCENT:
@@ -237,6 +238,9 @@ def is_like(A, L, symbol, pattern):
                 return np.int64(1)
             after = k
             tried = b
+            first = _byte(A, p, k)
+            if first == _PERCENT or first == _UNDERSCORE or first == _BACKSLASH:
+                first = np.int64(-1)
             continue
         if c == _UNDERSCORE:
             b = _next_character(A, text, b)
@@ -253,6 +257,8 @@ def is_like(A, L, symbol, pattern):
             return np.int64(0)
         else:
             tried = _next_character(A, text, tried)
+            while first >= 0 and tried < n and _byte(A, text, tried) != first:
+                tried += 1  # no character begins inside another one
             b = tried
             k = after
     while k < m and _byte(A, p, k) == _PERCENT:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
+from tests.generators.colliding import colliding
 
 import deltafix
 from deltafix import Program
@@ -96,3 +97,43 @@ def test_blocks_find_what_edits_find(body: str) -> None:
     assert shown[0]
     assert shown[0] == shown[1]
     assert asked[0] == asked[1]
+
+
+def test_two_keys_of_one_hash_are_found_by_the_block() -> None:
+    """A slot has a hash of 31 bits: of 150,000 keys some nine are another one's."""
+    keys = [key for group in colliding()[:4] for key in group]
+    text = """
+    .decl a(x: number, y: number) .input a
+    .decl k(x: number, y: number) .input k
+    .decl out(x: number, z: number) .output out
+    out(x, z) :- a(x, _), k(x, z).
+    """
+    with deltafix.connect(Program.parse(text)) as db:
+        with db.transaction() as tx:
+            tx.insert("k", [(key, -key) for key in keys[1:]])
+            tx.insert("k", [(-key, key) for key in range(1, 1000)])
+            tx.insert("a", [(key, y) for key in keys for y in range(20)])
+        cells = db._arena.cells
+        assert cells[at.LITERALS] == 0  # 1: from some row on one row after another
+        assert db.rows("out") == sorted((key, -key) for key in keys[1:])
+
+
+def test_an_index_that_is_not_filled_does_not_end_the_block() -> None:
+    """Another literal is looked up by its key first; few rows are left for what is not filled."""
+    text = """
+    .decl a(x: number, y: number) .input a
+    .decl k(x: number, y: number) .input k
+    .decl b(x: number, y: number) .input b
+    .decl out(x: number, z: number) .output out
+    out(x, z) :- a(x, _), k(x, z), z < 0.
+    """
+    with deltafix.connect(Program.parse(text)) as db:
+        with db.transaction() as tx:
+            tx.insert("a", [(x, x % 7) for x in range(2000)])
+            tx.insert("k", [(x, x + 1) for x in range(1995, 5000)])
+            tx.insert("b", [(x % 7, x) for x in range(9000)])
+        with db.transaction() as tx:
+            rule = "got(x, z) :- a(x, y), k(x, w), b(y, z), z < 7, z < w."
+            tx.add_rule(f".decl got(x: number, z: number) .output got {rule}")
+        assert db._arena.cells[at.N_BOUND] == 3  # the last block has joined k: x, y and w
+        assert db.rows("got") == [(x, x % 7) for x in range(1995, 2000)]
