@@ -113,7 +113,7 @@ def test_two_keys_of_one_hash_are_found_by_the_block() -> None:
             tx.insert("k", [(key, -key) for key in keys[1:]])
             tx.insert("k", [(-key, key) for key in range(1, 1000)])
             tx.insert("a", [(key, y) for key in keys for y in range(20)])
-        cells = db._arena.cells
+        cells = db.instance.arena.cells
         assert cells[at.LITERALS] == 0  # 1: from some row on one row after another
         assert db.rows("out") == sorted((key, -key) for key in keys[1:])
 
@@ -135,5 +135,5 @@ def test_an_index_that_is_not_filled_does_not_end_the_block() -> None:
         with db.transaction() as tx:
             rule = "got(x, z) :- a(x, y), k(x, w), b(y, z), z < 7, z < w."
             tx.add_rule(f".decl got(x: number, z: number) .output got {rule}")
-        assert db._arena.cells[at.N_BOUND] == 3  # the last block has joined k: x, y and w
+        assert db.instance.arena.cells[at.N_BOUND] == 3  # the last block has joined k: x, y and w
         assert db.rows("got") == [(x, x % 7) for x in range(1995, 2000)]
