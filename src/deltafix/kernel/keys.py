@@ -11,22 +11,32 @@ import numpy as np
 
 from deltafix.kernel import layout as at
 from deltafix.kernel.jit import kernel
-from deltafix.kernel.memory import block, discard, generous, recycle
+from deltafix.kernel.memory import block, discard, generous, recycle, scratch
 
 _LOW = 1 << 10
-_RUN = 1 << 9
+_HELD = 1 << 11
+
+
+@kernel("i:Aiii")
+def hash_more(A, o, n, h):
+    """Take `n` more words, at `o`, into a hash. Products stay below 2**63: plain Python agrees."""
+    for k in range(n):
+        h = (h ^ (np.int64(A[o + k]) & 0xFFFFFFFF)) * 1640531527
+        h = (h ^ (h >> 31)) & 0xFFFFFFFF
+    return h
+
+
+@kernel("i:i")
+def hash_end(h):
+    """The hash, in 31 bits, when all words are taken in."""
+    h = (h ^ (h >> 15)) * 1540483477
+    return (h ^ (h >> 29)) & 0x7FFFFFFF
 
 
 @kernel("i:Aii")
 def hash_words(A, o, n):
-    """31-bit hash of `n` words at `o`. Products stay below 2**63: plain Python agrees."""
-    h = np.int64(n) + 1
-    for k in range(n):
-        h = (h ^ (np.int64(A[o + k]) & 0xFFFFFFFF)) * 1640531527
-        h = (h ^ (h >> 31)) & 0xFFFFFFFF
-    h = (h ^ (h >> 15)) * 1540483477
-    h = (h ^ (h >> 29)) & 0x7FFFFFFF
-    return h
+    """31-bit hash of `n` words at `o`."""
+    return hash_end(hash_more(A, o, n, np.int64(n) + 1))
 
 
 @kernel("i:ALPiii")
@@ -67,61 +77,45 @@ def _place(L, base, cap, v):
     L[base + s] = v
 
 
-@kernel("i:Li")
-def _first_gap(L, rb):
-    """A free slot, `_LOW` or later, above which a table can grow where it lies; -1: none.
-
-    It can where no run of taken slots is long.
-    """
-    base = L[rb + at.R_PK]
-    gap = np.int64(-1)
-    run = np.int64(0)
-    for k in range(L[rb + at.R_PKCAP]):
-        if L[base + k] == 0:
-            run = np.int64(0)
-            if gap < 0 and k >= _LOW:
-                gap = np.int64(k)
-        else:
-            run += 1
-            if run == _RUN:
-                return np.int64(-1)
-    return gap
-
-
-@kernel("v:Liii")
-def _spread(L, rb, gap, cap):
+@kernel("i:Liii")
+def _spread(L, rb, cap, held):
     """Move the entries of a key table to their places among `cap` slots that begin where it does.
 
-    `cap` is at least 1.5 times as many as there are.
-    From the top down: a run of taken slots that begins at `a` has entries whose new places begin
-    at 1.5 * a, which is behind the run where it is shorter than a / 2; so nothing that waits is
-    met. What lies below `gap`, or would wrap around at the end, waits elsewhere: the latter are
-    no more than were so before, less than `_RUN`.
+    From the top down, so what lies above an entry has moved, and it moves if its new place is
+    there. What lies below `_LOW`, or has none there, or would wrap around, waits in the `_HELD`
+    cells at `held`. Returns 0 where those are too few: no entry is lost, nor where it belongs.
     """
     base = L[rb + at.R_PK]
-    held = block(L, (gap + 2 * _RUN) * 2) // 2
     n = np.int64(0)
-    for k in range(gap):
-        if L[base + k] != 0:
-            L[held + n] = L[base + k]
-            L[base + k] = 0
-            n += 1
-    for k in range(L[rb + at.R_PKCAP] - 1, gap, -1):
+    for k in range(L[rb + at.R_PKCAP] - 1, -1, -1):
         v = L[base + k]
         if v == 0:
             continue
-        L[base + k] = 0
         s = ((v >> 32) * cap) >> at.HASH_BITS
-        while s < cap and L[base + s] != 0:
-            s += 1
-        if s == cap:
-            L[held + n] = v
-            n += 1
-        else:
-            L[base + s] = v
+        if s >= k >= _LOW:
+            L[base + k] = 0
+            while s < cap and L[base + s] != 0:
+                s += 1
+            if s < cap:
+                L[base + s] = v
+                continue
+        if n == _HELD:
+            L[base + k] = v
+            return np.int64(0)
+        L[base + k] = 0
+        L[held + n] = v
+        n += 1
     for k in range(n):
         _place(L, base, cap, L[held + k])
-    recycle(L, held * 2, (gap + 2 * _RUN) * 2)
+    return np.int64(1)
+
+
+@kernel("v:Liiii")
+def _place_all(L, first, n, base, cap):
+    """Enter what stands in `n` slots into a table of `cap`."""
+    for k in range(first, first + n):
+        if L[k] != 0:
+            _place(L, base, cap, L[k])
 
 
 @kernel("v:Lii")
@@ -129,27 +123,33 @@ def key_reserve(L, r, n):
     """Make the key table of `r` large enough for `n` more rows at a load of at most 0.8.
 
     A large one grows where it lies, so that no page is written twice: of a load of 20 M rows,
-    a third of the time went into new pages (docs/kernel.md, "Memory").
+    a third of the time went into new pages (docs/kernel.md, "Pages of a load"). It can where it
+    could move as well: many keys with hashes close by are known for what they are too late.
     """
     rb = L[at.RELS] + r * at.RSZ
     cap = L[rb + at.R_PKCAP]
     if (L[rb + at.R_PKUSED] + n) * 5 <= cap * 4:
         return
     new_cap = max(cap + cap // 2 + 16, (L[rb + at.R_PKUSED] + n) * 3 // 2)
-    gap = _first_gap(L, rb) if new_cap <= L[rb + at.R_PKROOM] else np.int64(-1)
-    if gap >= 0:
-        _spread(L, rb, gap, new_cap)
-    else:
-        room = generous(new_cap, cap)
-        base = L[rb + at.R_PK]
+    room = generous(L, new_cap, cap, np.int64(2))
+    base = L[rb + at.R_PK]
+    held = np.int64(0)
+    filled = cap
+    free = L[at.LIMIT] - L[at.BUMP]
+    if _HELD < cap and new_cap <= L[rb + at.R_PKROOM] and (room + _HELD) * 2 + 32 <= free:
+        held = scratch(L, np.int64(_HELD * 2), np.int64(0)) // 2
+        filled = new_cap
+    if held == 0 or _spread(L, rb, new_cap, held) == 0:
         new = block(L, room * 2) // 2
         # Slots lie in the order of their hashes (up to wrap-around): both tables are walked once.
-        for k in range(cap):
-            if L[base + k] != 0:
-                _place(L, new, new_cap, L[base + k])
+        _place_all(L, base, filled, new, new_cap)
+        if held:
+            _place_all(L, held, _HELD, new, new_cap)
         discard(L, base * 2, L[rb + at.R_PKROOM] * 2)
         L[rb + at.R_PK] = new
         L[rb + at.R_PKROOM] = room
+    if held:
+        recycle(L, held * 2, _HELD * 2)
     L[rb + at.R_PKCAP] = new_cap
 
 
