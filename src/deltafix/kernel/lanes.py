@@ -9,8 +9,9 @@ zone, a range of hashes and so of slots of the key table: a thread each, too.
 A round: `open_round` says which rows are at hand (the queue's, which `take_up` makes true, or those
 of the relation that a rule is evaluated from), `lend` makes each lane's header, `maintain` runs
 lanes over parts of the rows.
-Whenever they stop: `begin_counting`, then `count_zone` for all zones, `place_heads`, `place_zone`
-for all zones, `end_counting`, until that says that nothing waits; then lanes go on. `close_round`.
+Whenever they stop: key tables grow (`grow_keys`), `begin_counting`, then `count_zone` for all
+zones, `place_heads`, `place_zone` for all zones, `end_counting`, until that says that nothing
+waits; then lanes go on. `close_round`.
 Calls that have a lane or a zone are one thread's each, the others between them (`engine.lanes`).
 
 Invariant: rows of a round are all true from its start, and one sees those of lower rank alone, so
@@ -29,7 +30,7 @@ from deltafix.kernel.blocks import next_item
 from deltafix.kernel.emit import gain
 from deltafix.kernel.index import index_row
 from deltafix.kernel.jit import kernel, prefetch
-from deltafix.kernel.keys import key_find, key_reserve
+from deltafix.kernel.keys import key_find, key_reserve, open_growth
 from deltafix.kernel.memory import recycle, room, row_room, scratch
 
 _TAKE = 7  # `maintain`'s phase
@@ -367,6 +368,13 @@ def _estimate(A, L, P, k):
         return np.int64(0)
     # A zone gets its share of what is free: at least some, or it would never come to an end.
     return min(total, total * new // max(asked, 1) + _LEAST_NEW) + _SAMPLE * L[at.LANES]
+
+
+@kernel("i:ALPi")
+def grow_keys(A, L, P, k):
+    """Begin to grow the key table of the stratum's relation `k` for what waits. 0: not by parts."""
+    t = np.int64(P[P[1] + L[at.S_STRATUM]])
+    return open_growth(L, np.int64(P[P[t + at.T_RELS] + k]), _estimate(A, L, P, k), L[at.LANES])
 
 
 @kernel("v:ALPi")

@@ -18,6 +18,7 @@ from tests.generators.colliding import colliding
 import deltafix
 from deltafix.engine.lanes import Lanes
 from deltafix.engine.store import codes_where
+from deltafix.kernel import keys
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena
 from deltafix.kernel.entries import commit, delete_rows, insert_rows, lookup, rollback
@@ -181,6 +182,35 @@ def test_a_key_table_grows_where_it_lies(rows: list[tuple[int, ...]], stays: set
         assert table.rows() == set(rows[: begin + 50])
     assert grown == stays
     assert all(map(table.has, rows[::7]))
+
+
+@pytest.mark.parametrize(("least", "most", "stays"), [(0, 2048, True), (15 / 16, 100, False)])
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0)])
+def test_parts_of_a_growth_share_nothing(
+    least: float, most: int, stays: bool, order: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever is done first, and where one has too many rows of like hashes."""
+    monkeypatch.setattr(keys, "_STRETCH", 100)
+    monkeypatch.setattr(keys, "_MOST", most)
+    table = Table()
+    rows = _hashed(3600, least, 1)
+    for begin in range(0, len(rows), 400):
+        table.edit(insert_rows, rows[begin : begin + 400])
+    table.commit()
+    cells = table.arena.cells
+    relation = int(cells[at.RELS]) + table.number * at.RSZ
+    cells[relation + at.R_PKROOM] = 2 * cells[relation + at.R_PKCAP]
+    where, cap, used = cells[[relation + f for f in (at.R_PK, at.R_PKCAP, at.R_PKUSED)]].tolist()
+    growth = keys.open_growth(cells, table.number, cap * 4 // 5 - used + 1, len(order))
+    stretches = 0
+    while keys.next_stretch(cells, growth):
+        stretches += 1
+        for part in order:
+            keys.spread_part(cells, growth, part)
+    assert (stretches > 10) == stays == bool(cells[relation + at.R_PK] == where)
+    assert int(cells[relation + at.R_PKCAP]) >= cap * 3 // 2
+    assert table.rows() == set(rows)
+    assert all(map(table.has, rows))
 
 
 def test_no_block_that_is_handed_back_reaches_into_another() -> None:
