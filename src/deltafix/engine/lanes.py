@@ -29,13 +29,16 @@ from deltafix.kernel.entries import (
     entering,
     fill_index,
     forget_heads,
+    grow_keys,
     lend,
     maintain,
     make_index_room,
+    next_stretch,
     open_round,
     place_heads,
     place_zone,
     sort_keys,
+    spread_part,
     take_up,
 )
 
@@ -201,8 +204,13 @@ class Lanes:
     def _count(self, program: Words, count: int) -> None:
         """Count the heads that wait."""
         words, cells = self._arena.words, self._arena.cells
+        stratum = int(program[int(program[1]) + int(cells[at.S_STRATUM])])
         again = 0
         while True:
+            for relation in range(int(program[stratum + at.T_NRELS])):
+                growth = grow_keys(words, cells, program, relation)
+                while growth and next_stretch(cells, growth):
+                    side_by_side(partial(spread_part, cells, growth), count)
             begin_counting(words, cells, program, again)
             side_by_side(partial(count_zone, words, cells, program), count)
             try:

@@ -17,10 +17,10 @@ from __future__ import annotations
 import numpy as np
 
 from deltafix.kernel import layout as at
-from deltafix.kernel.emit import gain, tally
+from deltafix.kernel.emit import gain
 from deltafix.kernel.jit import kernel, prefetch
 from deltafix.kernel.keys import key_find, key_reserve
-from deltafix.kernel.memory import block, recycle
+from deltafix.kernel.memory import recycle, scratch
 
 PARTS = 256
 TEMPORARY = 1 << 31
@@ -55,7 +55,8 @@ def open_batch(L, rb):
     if L[rb + at.R_BATCH] != 0:
         return
     entries = batch_room(L, rb)
-    L[rb + at.R_BATCH] = block(L, (PARTS + PARTS * entries * entry_width(L, rb)) * 2) // 2
+    words = (PARTS + PARTS * entries * entry_width(L, rb)) * 2
+    L[rb + at.R_BATCH] = scratch(L, words, np.int64(PARTS * 2)) // 2
     L[rb + at.R_BATCH_ROOM] = entries
 
 
@@ -109,7 +110,12 @@ def count_known(A, L, r, row, m):
             L[at.ERROR] = at.ERR_SUPPORT
         else:
             A[offset + at.SUPPORT] += 1
-    tally(A, L, r, row, offset, np.int64(1))
+    every = offset + L[rb + at.R_ALL]
+    if every > offset:  # as `tally` does for a row that was touched
+        if A[every] == 0x7FFFFFFF:
+            L[at.ERROR] = at.ERR_SUPPORT
+        else:
+            A[every] += 1
     return np.int64(1)
 
 
@@ -198,16 +204,14 @@ def note_derivations(L, rb, rule, n):
     L[rb + at.R_DERIVATIONS] += n
 
 
-@kernel("i:ALiiii")
-def wait(A, L, rb, o, h, m):
-    """A head at word `o` (hash `h`), derived from a body of rank `m`, waits in an open buffer.
+@kernel("i:ALiiiiii")
+def wait(A, L, lengths, room, arity, o, h, m):
+    """A head at word `o` (hash `h`), derived from a body of rank `m`, waits.
 
-    1: a partition is full, and `count_batch` must be called before the next head.
+    That is in an open buffer (`R_BATCH`, `R_BATCH_ROOM`) of heads of so many columns. 1: a
+    partition is full, and `count_batch` must be called before the next head.
     """
     p = h >> _SHIFT
-    lengths = L[rb + at.R_BATCH]
-    room = L[rb + at.R_BATCH_ROOM]
-    arity = L[rb + at.R_ARITY]
     n = L[lengths + p]
     e = lengths + PARTS + (p * room + n) * (2 + (arity + 1) // 2)
     prefetch(L, e + 8)  # the line that comes next in this partition: 16 % of the join waited for it

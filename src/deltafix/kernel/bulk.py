@@ -17,7 +17,7 @@ from deltafix.kernel.enter import sort_by_hash
 from deltafix.kernel.index import idx_add, takes
 from deltafix.kernel.jit import kernel
 from deltafix.kernel.keys import hash_words, key_find, key_insert
-from deltafix.kernel.memory import block, new_row, push, recycle
+from deltafix.kernel.memory import new_row, push, recycle, scratch
 
 _MASK = 0xFFFFFFFF
 
@@ -71,7 +71,7 @@ def bulk_rows(A, L, rows, r, n, known):
     rb = L[at.RELS] + r * at.RSZ
     arity = L[rb + at.R_ARITY]
     holds = L[rb + at.R_RULES] == 0
-    cells = block(L, n * 6 + 512) // 2
+    cells = scratch(L, n * 6 + 512, np.int64(0)) // 2
     spare = cells + n
     created = spare + n
     for i in range(n):

@@ -29,7 +29,7 @@ from deltafix.kernel.index import (
 )
 from deltafix.kernel.jit import kernel, prefetch
 from deltafix.kernel.keys import hash_words
-from deltafix.kernel.memory import block, discard, recycle
+from deltafix.kernel.memory import block, discard, recycle, scratch
 
 _MASK = 0xFFFFFFFF
 _AHEAD = 24
@@ -106,7 +106,7 @@ def entering(L, x, first, last, part, parts):
             return np.int64(0)
     if parts > 1:
         most = most // parts * 9 // 8 + _SPARE
-    job = block(L, (_CELLS + 2 * most) * 2) // 2
+    job = scratch(L, (_CELLS + 2 * most) * 2, _CELLS * 2) // 2
     L[job + _INDEX] = x
     L[job + _FIRST] = first
     L[job + _LAST] = last

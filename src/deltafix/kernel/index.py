@@ -16,7 +16,7 @@ from deltafix.kernel import layout as at
 from deltafix.kernel.filters import note_key
 from deltafix.kernel.jit import kernel
 from deltafix.kernel.keys import hash_words
-from deltafix.kernel.memory import block, discard
+from deltafix.kernel.memory import block, discard, generous
 
 
 @kernel("i:Li")
@@ -31,7 +31,7 @@ def grow_buckets(L, units):
     if L[at.BUCKET_TOP] + units > L[at.BUCKET_CAP]:
         old = L[at.BUCKETS]
         cap = L[at.BUCKET_CAP]
-        new_cap = max(cap * 4, L[at.BUCKET_TOP] + units)
+        new_cap = generous(L, L[at.BUCKET_TOP] + units, cap, np.int64(4))
         new = block(L, new_cap * 4)
         for k in range(L[at.BUCKET_TOP] * 2):
             L[new // 2 + k] = L[old // 2 + k]

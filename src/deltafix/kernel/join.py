@@ -23,7 +23,7 @@ from deltafix.kernel.enter import fill_index, fill_part
 from deltafix.kernel.fold import pipe
 from deltafix.kernel.index import bucket_start, idx_find, idx_glance, slot_has
 from deltafix.kernel.jit import kernel, prefetch
-from deltafix.kernel.keys import hash_words, key_find
+from deltafix.kernel.keys import hash_end, hash_more, hash_words, key_find
 
 _ROWS_AHEAD = 8
 _FEW = 16
@@ -264,7 +264,7 @@ def emit(A, L, P, v, m, mode):
     if L[at.BATCH]:
         open_batch(L, rb)
         note_derivations(L, rb, np.int64(P[v + at.V_RULE]), 1)
-        if wait(A, L, rb, o, h, m):
+        if wait(A, L, L[rb + at.R_BATCH], L[rb + at.R_BATCH_ROOM], arity, o, h, m):
             if L[at.LANE]:
                 L[at.QUOTA] = -1
             else:
@@ -329,17 +329,28 @@ def _pour(A, L, P, v, level, m):
     hb = L[at.RELS] + head * at.RSZ
     arity = L[hb + at.R_ARITY]
     binds = _lay_out(A, L, P, v, c)
+    same = np.int64(0)  # columns in front that all heads share
+    while same < arity and A[at.LAST_COLUMNS + same] < 0:
+        same += 1
+    begun = hash_more(A, at.LAST, same, arity + 1)
     open_batch(L, hb)
+    lengths = L[hb + at.R_BATCH]
+    room = L[hb + at.R_BATCH_ROOM]
     rows = L[rb + at.R_ROWS]
     bucket = bucket_start(L, L[s + 4])
     derivations = np.int64(0)
     first = L[at.P_POS]
+    end = L[s + 3]
+    own = np.int64(-1)
+    if cls == at.SAME_BEFORE and r == L[at.TRIGGER_REL]:
+        own = L[at.TRIGGER_ROW]
+    is_late = L[at.LANE] != 0 and L[at.T_MODE] == at.MODE_TAKE
     L[at.P_POS] = 0
-    for pos in range(first, L[s + 3]):
+    for pos in range(first, end):
         row = L[s + 4]
         if kind == 1:
             row = np.int64(A[bucket + pos])
-            if pos + _ROWS_AHEAD < L[s + 3]:
+            if pos + _ROWS_AHEAD < end:
                 prefetch(L, (rows + np.int64(A[bucket + pos + _ROWS_AHEAD]) * stride) >> 1)
         elif kind == 2:
             row = np.int64(pos)
@@ -349,22 +360,23 @@ def _pour(A, L, P, v, level, m):
             continue
         rank = m
         if cls >= at.SAME_BEFORE:
-            if cls == at.SAME_BEFORE and row == L[at.TRIGGER_ROW] and r == L[at.TRIGGER_REL]:
+            if row == own:
                 continue
             rank = word >> at.RANK_SHIFT
-            if L[at.LANE] and L[at.T_MODE] == at.MODE_TAKE and rank > m:
+            if is_late and rank > m:
                 continue
             rank = max(rank, m)
         if binds == 0 and fits_row(A, L, P, match, nmatch, offset) == 0:
             continue
-        for k in range(arity):
+        for k in range(same, arity):
             if A[at.LAST_COLUMNS + k] >= 0:
                 A[at.LAST + k] = A[offset + at.COLS + A[at.LAST_COLUMNS + k]]
         derivations += 1
-        if wait(A, L, hb, at.LAST, hash_words(A, at.LAST, arity), rank):
+        h = hash_end(hash_more(A, at.LAST + same, arity - same, begun))
+        if wait(A, L, lengths, room, arity, at.LAST, h, rank):
             if L[at.LANE]:
                 L[at.QUOTA] = -1
-                if pos + 1 < L[s + 3]:
+                if pos + 1 < end:
                     L[at.P_POS] = pos + 1
                 break
             count_batch(A, L, head)
@@ -372,7 +384,9 @@ def _pour(A, L, P, v, level, m):
                 break
             rows = L[rb + at.R_ROWS]  # heads may be of this very relation, which may have grown
             bucket = bucket_start(L, L[s + 4])
-    L[at.C_PROBED] += (L[at.P_POS] if L[at.P_POS] else L[s + 3]) - first
+            lengths = L[hb + at.R_BATCH]
+            room = L[hb + at.R_BATCH_ROOM]
+    L[at.C_PROBED] += (L[at.P_POS] if L[at.P_POS] else end) - first
     note_derivations(L, hb, np.int64(P[v + at.V_RULE]), derivations)
     return np.int64(L[at.P_POS] != 0)
 

@@ -9,8 +9,9 @@ zone, a range of hashes and so of slots of the key table: a thread each, too.
 A round: `open_round` says which rows are at hand (the queue's, which `take_up` makes true, or those
 of the relation that a rule is evaluated from), `lend` makes each lane's header, `maintain` runs
 lanes over parts of the rows.
-Whenever they stop: `begin_counting`, then `count_zone` for all zones, `place_heads`, `place_zone`
-for all zones, `end_counting`, until that says that nothing waits; then lanes go on. `close_round`.
+Whenever they stop: key tables grow (`grow_keys`), `begin_counting`, then `count_zone` for all
+zones, `place_heads`, `place_zone` for all zones, `end_counting`, until that says that nothing
+waits; then lanes go on. `close_round`.
 Calls that have a lane or a zone are one thread's each, the others between them (`engine.lanes`).
 
 Invariant: rows of a round are all true from its start, and one sees those of lower rank alone, so
@@ -29,8 +30,8 @@ from deltafix.kernel.blocks import next_item
 from deltafix.kernel.emit import gain
 from deltafix.kernel.index import index_row
 from deltafix.kernel.jit import kernel, prefetch
-from deltafix.kernel.keys import key_find, key_reserve
-from deltafix.kernel.memory import block, recycle, room, row_room
+from deltafix.kernel.keys import key_find, key_reserve, open_growth
+from deltafix.kernel.memory import recycle, room, row_room, scratch
 
 _TAKE = 7  # `maintain`'s phase
 _GROWS = 2
@@ -41,7 +42,7 @@ _NEW = 1 << 18
 _PUT_OFF = 1 << 16
 _SAMPLE = 64
 _LEAST_NEW = 4096
-_SLOT_AHEAD = 16
+_SLOT_AHEAD = 32
 _ENTRY_AHEAD = 12
 _RING = 8
 """Heads between asking for a row and counting its derivation; a power of two."""
@@ -49,9 +50,9 @@ _RING = 8
 # --- a zone's cells ------------------------------------------------------------------------------
 _Z_NEW = 0  # heads found new
 _Z_PUT_OFF = 1  # heads that one thread must count
-_Z_REL = 2  # where it stands: relation of the stratum, batch, partition, entry
-_Z_BATCH = 3
-_Z_PART = 4
+_Z_REL = 2  # where it stands: relation of the stratum, partition, batch, entry
+_Z_PART = 3
+_Z_BATCH = 4
 _Z_ENTRY = 5
 _Z_RING = 6  # for the heads that come next, the slot to begin with
 _Z_RELS = _Z_RING + _RING  # for each relation: its first new head, and that one's row, rank, and
@@ -147,10 +148,10 @@ def _settle_in(L, P, t):
         if L[at.SHARED] != 0:
             recycle(L, L[at.SHARED] * 2, L[at.SHARED_WORDS])
             L[at.SHARED] = 0
-        L[at.SHARED] = block(L, wanted * 2) // 2
+        cell = _table_cells(L, P, t) + L[at.LANES] * _lane_cells(L)
+        L[at.SHARED] = scratch(L, wanted * 2, cell * 2) // 2  # zones and batches set what they read
         L[at.SHARED_WORDS] = wanted * 2
-        cell = L[at.SHARED] + _table_cells(L, P, t)
-        cell += L[at.LANES] * (_lane_cells(L) + _zone_cells(L, P, t))
+        cell += L[at.SHARED] + L[at.LANES] * _zone_cells(L, P, t)
         for k in range(P[t + at.T_NRELS]):
             rb = L[at.RELS] + P[P[t + at.T_RELS] + k] * at.RSZ
             entries = _lane_room(L, rb)
@@ -158,6 +159,8 @@ def _settle_in(L, P, t):
                 entry = L[at.SHARED] + (k * (L[at.LANES] + 1) + lane) * 2
                 L[entry] = cell
                 L[entry + 1] = entries
+                for p in range(PARTS):
+                    L[cell + p] = 0
                 cell += PARTS + PARTS * entries * entry_width(L, rb)
     for k in range(P[t + at.T_NRELS]):
         rb = L[at.RELS] + P[P[t + at.T_RELS] + k] * at.RSZ
@@ -367,6 +370,13 @@ def _estimate(A, L, P, k):
     return min(total, total * new // max(asked, 1) + _LEAST_NEW) + _SAMPLE * L[at.LANES]
 
 
+@kernel("i:ALPi")
+def grow_keys(A, L, P, k):
+    """Begin to grow the key table of the stratum's relation `k` for what waits. 0: not by parts."""
+    t = np.int64(P[P[1] + L[at.S_STRATUM]])
+    return open_growth(L, np.int64(P[P[t + at.T_RELS] + k]), _estimate(A, L, P, k), L[at.LANES])
+
+
 @kernel("v:ALPi")
 def begin_counting(A, L, P, again):
     """Make room in key tables for what waits; unless `again`, zones stand at their first heads."""
@@ -432,7 +442,8 @@ def _count_in_zone(A, L, zb, new, r, e, s, end, most):
 def count_zone(A, L, P, z):
     """Count the heads that wait in zone `z`, until its list of new ones is full. One thread a zone.
 
-    A new head gets a slot, which names it in the list; its row is made by `place_zone`.
+    A new head gets a slot, which names it in the list; its row is made by `place_zone`. A partition
+    of all batches comes before the next partition, so slots and rows in cache are met by them all.
     """
     t = np.int64(P[P[1] + L[at.S_STRATUM]])
     nrels = np.int64(P[t + at.T_NRELS])
@@ -456,13 +467,13 @@ def count_zone(A, L, P, z):
         end = _first_slot(L, rb, last)
         free = max(L[rb + at.R_PKCAP] * 17 // 20 - L[rb + at.R_PKUSED], 0) // L[at.LANES]
         most = min(L[zb + _Z_NEW] + free, _NEW)
-        while L[zb + _Z_BATCH] <= L[at.LANES] and not full:
-            entry = L[at.SHARED] + (k * (L[at.LANES] + 1) + L[zb + _Z_BATCH]) * 2
-            batch = L[entry]
-            while batch != 0 and L[zb + _Z_PART] < last and not full:
-                p = L[zb + _Z_PART]
-                n = L[batch + p]
+        while L[zb + _Z_PART] < last and not full:
+            p = L[zb + _Z_PART]
+            while L[zb + _Z_BATCH] <= L[at.LANES] and not full:
+                entry = L[at.SHARED] + (k * (L[at.LANES] + 1) + L[zb + _Z_BATCH]) * 2
+                batch = L[entry]
                 start = batch + PARTS + p * L[entry + 1] * width
+                n = L[batch + p] if batch else np.int64(0)
                 i = L[zb + _Z_ENTRY]
                 for j in range(i, min(i + _RING, n)):
                     L[ring + (j & (_RING - 1))] = ask_row(L, rb, L[start + j * width], end)
@@ -490,15 +501,16 @@ def count_zone(A, L, P, z):
                     i += 1
                 L[zb + _Z_ENTRY] = i
                 if not full:
-                    L[batch + p] = 0
+                    if n:
+                        L[batch + p] = 0
                     L[zb + _Z_ENTRY] = 0
-                    L[zb + _Z_PART] += 1
+                    L[zb + _Z_BATCH] += 1
             if not full:
-                L[zb + _Z_PART] = first
-                L[zb + _Z_BATCH] += 1
+                L[zb + _Z_BATCH] = 0
+                L[zb + _Z_PART] += 1
         if full:
             break
-        L[zb + _Z_BATCH] = 0
+        L[zb + _Z_PART] = first
         k += 1
     L[zb + _Z_REL] = k
     for behind in range(k + full, nrels + 1):

@@ -16,12 +16,12 @@ from deltafix.kernel import layout as at
 from deltafix.kernel.jit import kernel
 
 
-@kernel("i:Li")
-def block(L, words):
-    """Take `words` zeroed words (rounded up to a cache line). Returns the first.
+@kernel("i:Lii")
+def scratch(L, words, zeroed):
+    """Take words (rounded up to a cache line), of which so many in front are zero.
 
-    From the smallest free block that has room, whose pages are there already: new ones are most of
-    what a load's memory costs. Raises MemoryError.
+    Returns the first. From the smallest free block that has room, whose pages are there already:
+    new ones are most of what a load's memory costs. Raises MemoryError.
     """
     words = (words + 15) // 16 * 16
     best = np.int64(-1)
@@ -37,13 +37,22 @@ def block(L, words):
         return start
     start = L[best]
     dirty = min(words, L[best + 2])
-    for k in range(start // 2, (start + dirty) // 2):
+    for k in range(start // 2, (start + min(dirty, zeroed) + 1) // 2):
         L[k] = 0
     L[at.DIRTY] -= dirty
     L[best] += words
     L[best + 1] -= words
     L[best + 2] -= dirty
     return start
+
+
+@kernel("i:Li")
+def block(L, words):
+    """Take `words` zeroed words (rounded up to a cache line). Returns the first.
+
+    Raises MemoryError.
+    """
+    return scratch(L, words, (words + 15) // 16 * 16)
 
 
 @kernel("v:Lii")
@@ -69,14 +78,17 @@ def recycle(L, start, words):
         L[at.DIRTY] += L[e + 1]
 
 
-@kernel("i:ii")
-def generous(wanted, cap):
-    """A new capacity: twice as much, and past 64k entries eight times, since address space is free.
+@kernel("i:Liii")
+def generous(L, wanted, cap, words):
+    """A new capacity in entries of so many words; address space is free.
 
-    What is moved then is an eighth of what follows; an edit right after a load moves nothing
-    (it once copied 140 MB: bench, reach-edit).
+    Twice as much; past 64k entries eight times, and at least a 1024th of what is not taken yet: so
+    a load moves no large table, nor does an edit right after it (it once copied 140 MB: bench,
+    reach-edit).
     """
-    return max(wanted * 2 if wanted < 65536 else wanted * 8, cap, 64)
+    if wanted < 65536:
+        return max(wanted * 2, cap, 64)
+    return max(wanted * 8, cap, (L[at.LIMIT] - L[at.BUMP]) // (1024 * words))
 
 
 @kernel("i:Lii")
@@ -86,7 +98,7 @@ def _moved(L, v, n):
     if length + n <= L[v + 2]:
         return np.int64(-1)
     old = L[v]
-    new_cap = generous(length + n, L[v + 2])
+    new_cap = generous(L, length + n, L[v + 2], np.int64(2))
     new = block(L, new_cap * 2) // 2
     for k in range(length):
         L[new + k] = L[old + k]
@@ -152,7 +164,7 @@ def row_room(A, L, r, n):
     if L[rb + at.R_N] + n > L[rb + at.R_CAP]:
         cap = L[rb + at.R_CAP]
         stride = L[rb + at.R_STRIDE]
-        new_cap = generous(L[rb + at.R_N] + n, cap)
+        new_cap = generous(L, L[rb + at.R_N] + n, cap, stride)
         new = block(L, new_cap * stride)
         old = L[rb + at.R_ROWS]
         for k in range(L[rb + at.R_N] * stride // 2):

@@ -254,6 +254,38 @@ def test_what_a_thread_raises_ends_the_epoch_when_all_have_stopped() -> None:
                 assert db.count("edge") == single.count("edge")
 
 
+@pytest.mark.skipif(JIT_DISABLED, reason="a table of this size takes minutes there")
+def test_threads_share_the_growth_of_a_large_key_table() -> None:
+    """And the pairs are those that a search from each node finds."""
+    nodes, rng = 600, Random(8)
+    edges = {(rng.randrange(nodes), rng.randrange(nodes)) for _ in range(3 * nodes)}
+    after: dict[int, list[int]] = {x: [] for x in range(nodes)}
+    for x, y in edges:
+        after[x].append(y)
+    wanted = set()
+    for x in range(nodes):
+        reached, waiting = set(after[x]), after[x][:]
+        while waiting:
+            for y in after[waiting.pop()]:
+                if y not in reached:
+                    reached.add(y)
+                    waiting.append(y)
+        wanted |= {(x, y) for y in reached}
+    text = """
+        .decl edge(x: number, y: number)  .input edge
+        .decl path(x: number, y: number)  .output path
+        path(x, y) :- edge(x, y).
+        path(x, z) :- path(x, y), edge(y, z).
+    """
+    spread = Mock(wraps=lanes.spread_part)
+    with deltafix.connect(text, threads=3) as db, patch.object(lanes, "spread_part", spread):
+        with db.transaction() as tx:
+            tx.insert("edge", sorted(edges))
+        assert spread.call_count >= 3
+        assert set(db.rows("path")) == wanted
+        db.check_invariants()
+
+
 @pytest.fixture
 def _interruptible() -> Iterator[None]:
     """Ctrl-C is Python's: PySpark's handler asks a session, which tests before may have ended."""

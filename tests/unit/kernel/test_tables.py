@@ -18,6 +18,7 @@ from tests.generators.colliding import colliding
 import deltafix
 from deltafix.engine.lanes import Lanes
 from deltafix.engine.store import codes_where
+from deltafix.kernel import keys
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena
 from deltafix.kernel.entries import commit, delete_rows, insert_rows, lookup, rollback
@@ -147,42 +148,69 @@ def test_oracle_any_sequence_of_edits(script) -> None:
         assert table.rows() == model
 
 
-def _above(share: float, count: int) -> list[tuple[int, ...]]:
-    """Rows whose hashes are in the upper part of all hashes."""
-    found: list[tuple[int, ...]] = []
-    rng = Random(count)
+def _hashed(count: int, least: float, most: float) -> list[tuple[int, ...]]:
+    """Rows whose hashes are in a part of all hashes."""
+    rng = np.random.default_rng(count)
+    found: set[tuple[int, ...]] = set()
     while len(found) < count:
-        row = tuple(rng.randrange(10**6) for _ in range(3))
-        if int(hash_words(np.array(row, dtype=np.int32), 0, 3)) >= (1 - share) * 2**at.HASH_BITS:
-            found.append(row)
-    return sorted(set(found))
+        rows = rng.integers(0, 10**6, (3, 50_000), dtype=np.int32)
+        share = hash_words(rows, 0, 3) / 2**at.HASH_BITS
+        found |= {*map(tuple, rows[:, (share >= least) & (share < most)].T.tolist())}
+    return sorted(found)[:count]
 
 
 @pytest.mark.parametrize(
     ("rows", "stays"),
     [
-        pytest.param(_above(1, 4000), True, id="even"),
-        pytest.param(_above(1, 1600) + _above(1 / 16, 420), True, id="wraps"),
-        pytest.param(_above(1 / 16, 1800), False, id="run"),
+        pytest.param(_hashed(4000, 0, 1), {True}, id="even"),
+        pytest.param(_hashed(3200, 0, 1) + _hashed(600, 15 / 16, 1), {True}, id="wraps"),
+        pytest.param(_hashed(3600, 15 / 16, 1), {False}, id="run"),
     ],
 )
-def test_a_key_table_grows_where_it_lies(rows: list[tuple[int, ...]], stays: bool) -> None:
-    """Unless rows of like hashes stand in one long run; either way every row is found."""
+def test_a_key_table_grows_where_it_lies(rows: list[tuple[int, ...]], stays: set[bool]) -> None:
+    """Unless too many rows of like hashes stand in one run; either way every row is found."""
     table = Table()
     cells = table.arena.cells
     relation = int(cells[at.RELS]) + table.number * at.RSZ
-    grown = []
+    grown = set()
     for begin in range(0, len(rows), 50):
-        before = (int(cells[relation + at.R_PK]), int(cells[relation + at.R_PKCAP]))
+        where, cap, room = cells[[relation + f for f in (at.R_PK, at.R_PKCAP, at.R_PKROOM)]]
         table.edit(insert_rows, rows[begin : begin + 50])
-        after = (int(cells[relation + at.R_PK]), int(cells[relation + at.R_PKCAP]))
-        if after[1] != before[1] > 1100:
-            grown.append(after[0] == before[0])
+        if cap < int(cells[relation + at.R_PKCAP]) <= room and cap > 2048:
+            grown.add(bool(cells[relation + at.R_PK] == where))
         table.commit()
         assert table.rows() == set(rows[: begin + 50])
-    assert any(grown) == stays
-    assert grown
+    assert grown == stays
     assert all(map(table.has, rows[::7]))
+
+
+@pytest.mark.parametrize(("least", "most", "stays"), [(0, 2048, True), (15 / 16, 100, False)])
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0)])
+def test_parts_of_a_growth_share_nothing(
+    least: float, most: int, stays: bool, order: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever is done first, and where one has too many rows of like hashes."""
+    monkeypatch.setattr(keys, "_STRETCH", 100)
+    monkeypatch.setattr(keys, "_MOST", most)
+    table = Table()
+    rows = _hashed(3600, least, 1)
+    for begin in range(0, len(rows), 400):
+        table.edit(insert_rows, rows[begin : begin + 400])
+    table.commit()
+    cells = table.arena.cells
+    relation = int(cells[at.RELS]) + table.number * at.RSZ
+    cells[relation + at.R_PKROOM] = 2 * cells[relation + at.R_PKCAP]
+    where, cap, used = cells[[relation + f for f in (at.R_PK, at.R_PKCAP, at.R_PKUSED)]].tolist()
+    growth = keys.open_growth(cells, table.number, cap * 4 // 5 - used + 1, len(order))
+    stretches = 0
+    while keys.next_stretch(cells, growth):
+        stretches += 1
+        for part in order:
+            keys.spread_part(cells, growth, part)
+    assert (stretches > 10) == stays == bool(cells[relation + at.R_PK] == where)
+    assert int(cells[relation + at.R_PKCAP]) >= cap * 3 // 2
+    assert table.rows() == set(rows)
+    assert all(map(table.has, rows))
 
 
 def test_no_block_that_is_handed_back_reaches_into_another() -> None:
