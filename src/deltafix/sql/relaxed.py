@@ -49,29 +49,83 @@ class Relaxed:
         self._known = {**builder.tables, relation.name: relation}  # by the names of its text
         node: Any = builder.statement.node
         query = unwrapped(node.args["expression"]).copy()
-        distinct = query.args.get("distinct")
-        picks = any(query.args.get(key) for key in ("limit", "offset"))
-        is_select = isinstance(query, exp.Select) and not picks
-        is_select = is_select and not (distinct is not None and distinct.args.get("on"))
-        self._is_plain = is_select and query.args.get("qualify") is None
-        self._qualifies = is_select and not self._is_plain
+        self._is_plain = _is_plain(query)
+        self._qualifies = not self._is_plain and _is_plain(query, "qualify")
         query.set("order", None)  # of the view's rows, where it is read
         self._query = query
 
     def without_one(self) -> Iterator[str]:
         """Each condition of ON, WHERE and HAVING without which there would be a row.
 
-        None of a query that is no SELECT, or picks rows by their order.
+        Of each SELECT that the view unites; of a recursion's step those by which a row would follow
+        from the rows that are there. None of a query that picks rows by their order.
         """
-        for number, condition in enumerate(_conditions(self._query) if self._is_plain else ()):
-            weaker = self._query.copy()
-            _conditions(weaker)[number].replace(exp.true())
-            try:
-                rows = self._rows(weaker, self._row)
-            except SqlDataError:  # it kept another one from a value that has no answer
-                continue
-            if rows:
-                yield f"without {condition.sql(self._dialect)} there would be one"
+        said = dict[str, None]()
+        for part in self._united(self._query):
+            for number, condition in enumerate(_conditions(part)):
+                weaker = part.copy()
+                _conditions(weaker)[number].replace(exp.true())
+                try:
+                    rows = self._rows(weaker, self._row)
+                except SqlDataError:  # it kept another one from a value that has no answer
+                    continue
+                if rows:
+                    said[f"without {condition.sql(self._dialect)} there would be one"] = None
+        yield from said
+
+    def _united(self, query: exp.Expr) -> Iterator[exp.Expr]:
+        """The SELECTs whose rows are the view's: the sides of UNION, and of `WITH c ... FROM c`."""
+        query = unwrapped(query)
+        if isinstance(query, exp.Union) and not any(map(query.args.get, _PICKS)):
+            beside = query.args.get("with_")
+            for side in (query.this, query.expression):
+                part = unwrapped(side).copy()
+                if beside is not None and part.args.get("with_") is None:
+                    part.set("with_", beside.copy())
+                yield from self._united(part)
+        elif _is_plain(query):
+            named = self._named(query)
+            yield from (query,) if named is None else self._united(named)
+
+    def _named(self, query: exp.Expr) -> exp.Expr | None:
+        """The query that `WITH c AS (...) SELECT * FROM c` names; its `c` is the view, as it is.
+
+        None for another one, and where other names of WITH ask for `c`.
+        """
+        bare = query.copy()
+        beside, source = bare.args.pop("with_", None), reading.source_of(bare)
+        if beside is None or source is None or bare.args.get("where"):
+            return None
+        if query.selects != [exp.Star()]:
+            return None
+        name, found = source.name.lower(), None
+        others = []
+        for cte in beside.expressions:
+            if cte.alias.lower() == name:
+                found = cte
+            elif any(table.name.lower() == name for table in cte.find_all(exp.Table)):
+                return None
+            else:
+                others.append(cte.copy())
+        if found is None or any(v for k, v in found.args.items() if k not in ("this", "alias")):
+            return None
+        part: Any = unwrapped(found.this).copy()
+        names = [column.name for column in found.args["alias"].columns] or part.named_selects
+        if len(names) != len(self._relation.columns) or {"*", ""} & {*names}:
+            return None
+        for table in [*part.find_all(exp.Table)]:
+            if table.name.lower() == name and not table.db:
+                known = exp.TableAlias(
+                    this=exp.to_identifier(table.alias_or_name),
+                    columns=[exp.to_identifier(column, quoted=True) for column in names],
+                )
+                rows = exp.select("*").from_(exp.table_(self._relation.name, quoted=True))
+                table.replace(exp.Subquery(this=rows, alias=known))
+        if others and part.args.get("with_") is not None:
+            return None
+        if others:
+            part.set("with_", exp.With(expressions=others, recursive=beside.args.get("recursive")))
+        return part
 
     def dropped(self) -> Iterator[str]:
         """Each condition of QUALIFY that keeps a row out that is there before, without it."""
@@ -131,6 +185,18 @@ class Relaxed:
         source = query if isinstance(query, exp.Table) else exp.Subquery(this=query, alias=alias)
         node = exp.select("*").from_(source).where(*tests).limit(1)
         return reading.select(self._connection, self._statement, node, self._known).rows
+
+
+_PICKS = ("limit", "offset")
+
+
+def _is_plain(query: exp.Expr, *beside: str) -> bool:
+    """Whether a query is a SELECT that picks no rows by their order, but for clauses `beside`."""
+    if not isinstance(query, exp.Select):
+        return False
+    distinct = query.args.get("distinct")
+    picks = any(query.args.get(key) for key in (*_PICKS, "qualify") if key not in beside)
+    return not picks and not (distinct is not None and distinct.args.get("on"))
 
 
 def _equal(name: str, value: SqlValue, dialect: str) -> exp.Expr:

@@ -590,6 +590,16 @@ STAFF = """
       HAVING SUM(pay) > 40;
     CREATE VIEW most AS SELECT who, pay FROM staff ORDER BY pay DESC LIMIT 1;
     CREATE VIEW outer_ AS SELECT who, title FROM staff LEFT JOIN team ON staff.team = team.id;
+    CREATE VIEW either AS SELECT who FROM staff WHERE pay > 55
+      UNION ALL SELECT title FROM team WHERE id > 1 AND title <> 'x';
+    CREATE TABLE heads (who TEXT, of TEXT);
+    INSERT INTO heads VALUES ('ada', 'bo'), ('bo', 'cy'), ('cy', 'di'), ('di', 'ed');
+    CREATE VIEW above (a, b, n) AS WITH RECURSIVE
+      paid AS (SELECT who FROM staff WHERE pay <> 9),
+      up AS (SELECT who, of, 1 AS n FROM heads WHERE who <> 'cy'
+        UNION ALL SELECT up.who, heads.of, up.n + 1 FROM up JOIN heads ON heads.who = up.of
+          WHERE up.n < 2 AND EXISTS (SELECT 1 FROM paid WHERE paid.who = up.of))
+      SELECT * FROM up;
 """
 
 
@@ -617,6 +627,11 @@ STAFF = """
         ("most WHERE who = 'ada'", ["no condition alone keeps it out; to hear more, WHERE "]),
         ("most WHERE who = 'ada' AND pay = 50", []),
         ("outer_ WHERE title = 'lab'", ["no condition alone keeps it out; to hear more, WHERE "]),
+        ("either WHERE who = 'ada'", ["without pay > 55 there would be one"]),
+        ("either WHERE who = 'core'", ["without id > 1 there would be one"]),
+        ("above WHERE a = 'cy' AND b = 'di' AND n = 1", ["without who <> 'cy' there would be one"]),
+        ("above WHERE a = 'ada' AND b = 'di' AND n = 3", ["without up.n < 2 there would be one"]),
+        ("above WHERE a = 'ada' AND b = 'ed' AND n = 4", []),  # by two steps
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("dialect", ["duckdb", "postgres", "spark"])
