@@ -87,7 +87,7 @@ class Relaxed:
             named = self._named(query)
             yield from (query,) if named is None else self._united(named)
 
-    def _named(self, query: exp.Expr) -> exp.Expr | None:
+    def _named(self, query: Any) -> exp.Expr | None:
         """The query that `WITH c AS (...) SELECT * FROM c` names; its `c` is the view, as it is.
 
         None for another one, and where other names of WITH ask for `c`.
@@ -109,8 +109,9 @@ class Relaxed:
                 others.append(cte.copy())
         if found is None or any(v for k, v in found.args.items() if k not in ("this", "alias")):
             return None
-        part: Any = unwrapped(found.this).copy()
-        names = [column.name for column in found.args["alias"].columns] or part.named_selects
+        part: exp.Expr = unwrapped(found.this).copy()
+        names = [column.name for column in found.args["alias"].columns]
+        names = names or found.this.unnest().named_selects
         if len(names) != len(self._relation.columns) or {"*", ""} & {*names}:
             return None
         for table in [*part.find_all(exp.Table)]:
