@@ -36,7 +36,7 @@ from deltafix.plan.build import lower
 from deltafix.plan.depend import layers
 from deltafix.rules.check import typed
 
-PROGRAMS = 2 if JIT_DISABLED else max(6, int(os.environ.get("DELTAFIX_EXAMPLES", "0")) // 40)
+PROGRAMS = 2 if JIT_DISABLED else max(7, int(os.environ.get("DELTAFIX_EXAMPLES", "0")) // 40)
 
 
 @pytest.fixture(autouse=True)

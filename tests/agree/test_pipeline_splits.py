@@ -268,7 +268,7 @@ class Split:
 def _shown(found: dict) -> tuple:
     reason = found["reason"]
     if reason in (ABSENT, THERE) or reason.startswith("late"):
-        return reason, (found["row"]["x"], found["row"]["n"])
+        return reason, tuple(map(found["row"].get, "xn"))
     return JUNK, ()
 
 

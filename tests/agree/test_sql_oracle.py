@@ -117,7 +117,7 @@ def test_oracle_chains_of_left_joins_are_those_of_duckdb_and_sqlite() -> None:
         joins += sum(query.count("LEFT JOIN") for _, query in case.views)
         changed += play(case).changed
     assert joins > 40
-    assert changed > 30
+    assert changed > 20
 
 
 def test_oracle_correlated_aggregates_count_a_row_once_whatever_decides_about_it() -> None:

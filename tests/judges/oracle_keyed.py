@@ -45,9 +45,7 @@ class Keys:
 
     def bare(self, row: Row) -> Row:
         """A row with nothing in it but its key."""
-        return tuple(
-            value if place in self.key else type(value)() for place, value in enumerate(row)
-        )
+        return tuple(value if place in self.key else None for place, value in enumerate(row))
 
 
 @dataclass
