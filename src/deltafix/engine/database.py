@@ -232,15 +232,11 @@ class Database(Closing, Reading):
 
     def _anew(self) -> Database:
         """A database in memory with this one's rules and settings; nothing has run in it."""
-        declared = {functor.name for functor in self.program.functors}
         instance = self.instance
-        known = {
-            name: functor for name, functor in instance.users.functors.items() if name in declared
-        }
         return _Unrun(
             self.program, strategy=self.strategy, profile=self._profile,
             budget=Budget(threads=self.budget.threads),
-            users=Users(known, instance.users.reducers),
+            users=instance.users.declared_by(instance.program),
             physical=instance.physical,
             gate=instance.gate,  # readers stay with it, and the run that is taken over asks for it
         )  # fmt: skip

@@ -16,7 +16,6 @@ from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
 
-from deltafix.engine.bind import bound, folding
 from deltafix.engine.changes import ChangedRows
 from deltafix.engine.codes import Codes
 from deltafix.engine.functors import Functors
@@ -84,7 +83,7 @@ class Instance:
         ran: how many strata the program of the last epoch had.
         recomputed: those that it evaluated anew since their rules changed, by their relations.
         program, core, linked: what is linked, from the program down.
-        schemas: the relations that users see, by name; `by_number` the same.
+        schemas: the relations that users see, by name.
         ruled: the names of those that have rules.
         changed: reads what an epoch changed in them.
         inputs: what is edited under each name; `given` their schemas by number.
@@ -98,7 +97,6 @@ class Instance:
     linked: Linked
     schemas: Mapping[str, Schema]
     ruled: frozenset[str]
-    by_number: dict[int, Schema]
     changed: ChangedRows
     inputs: dict[str, Input]
     given: dict[int, Schema]
@@ -134,7 +132,7 @@ class Instance:
 
         Raises FunctorError for a function or reducer that the program wants and nobody gave.
         """
-        users = Users(bound(program, self.users.functors), folding(program, self.users.reducers))
+        users = self.users.bound_to(program)
         self.take_up(program, core, linked)
         self.run_with(program, linked, outside_strata(linked, self.codes, users), users)
 
@@ -145,8 +143,8 @@ class Instance:
         self.ruled = frozenset(
             name for name, n in linked.ids.items() if relation_cell(self.arena, n, at.R_RULES)
         )
-        self.by_number = {linked.ids[name]: s for name, s in self.schemas.items()}
-        self.changed = ChangedRows(self.arena, self.codes, self.by_number, self.schemas, self.gate)
+        by_number = {linked.ids[name]: schema for name, schema in self.schemas.items()}
+        self.changed = ChangedRows(self.arena, self.codes, by_number, self.schemas, self.gate)
         self.inputs = {
             name: Input(schema, linked.given(name), name in self.ruled)
             for name, schema in self.schemas.items()

@@ -10,10 +10,12 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from deltafix.engine.bind import bound, folding
 from deltafix.engine.codes import Codes
 from deltafix.engine.link import Linked
 from deltafix.engine.stages import Bounds, Strata, Stratum
 from deltafix.errors import FunctorError
+from deltafix.rules.ast import Program
 
 if TYPE_CHECKING:
     from deltafix.reducers.aggregate import UserReducer
@@ -25,6 +27,16 @@ class Users:
 
     functors: Mapping[str, Callable[..., Any]] = field(default_factory=lambda: MappingProxyType({}))
     reducers: Mapping[str, UserReducer] = field(default_factory=lambda: MappingProxyType({}))
+
+    def declared_by(self, program: Program) -> Users:
+        """The same, of the functors those that a program declares."""
+        declared = {functor.name for functor in program.functors}
+        known = {name: functor for name, functor in self.functors.items() if name in declared}
+        return Users(known, self.reducers)
+
+    def bound_to(self, program: Program) -> Users:
+        """As a program calls them. Raises FunctorError for one that it wants, or does not have."""
+        return Users(bound(program, self.functors), folding(program, self.reducers))
 
 
 def outside_strata(

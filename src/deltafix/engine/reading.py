@@ -55,7 +55,7 @@ class Reading(Questions):
     @property
     def plan(self) -> Plan:
         """What the engine runs for it."""
-        return self.instance.linked.plan
+        return self.instance.plan
 
     @property
     def schemas(self) -> Mapping[str, Schema]:
@@ -170,9 +170,8 @@ class Reading(Questions):
                 instance = self.instance
                 instance.number(relation)
                 values = instance.codes
-                codes = select(
-                    instance.arena, instance.linked, values, schema, wanted, alone=alone
-                )  # fmt: skip
+                arena, linked = instance.arena, instance.linked
+                codes = select(arena, linked, values, schema, wanted, alone=alone)
         finally:
             if alone:
                 self.writer.release()

@@ -25,7 +25,6 @@ from deltafix.datalog.preprocess import preprocess
 from deltafix.datalog.program import Program as Text
 from deltafix.datalog.source import Source, decode
 from deltafix.diagnostics import Diagnostic, Span, did_you_mean, render_all
-from deltafix.engine.bind import bound, folding
 from deltafix.engine.changes import ChangedRows
 from deltafix.engine.instance import seen_schemas
 from deltafix.engine.link import link
@@ -257,7 +256,7 @@ class RuleEpoch:
                 message = f"@{name} was another function, whose values are remembered"
                 raise FunctorError(f"{message}; give this one a name of its own")
         self._known_users = Users(functions, instance.users.reducers)
-        self._users = _bound(program, self._known_users)
+        self._users = self._known_users.declared_by(program).bound_to(program)
         self._tables = instance.linked.tables
         new = plan_core(self._core, self._tables.indexes(), instance.plan.stages, self._cache)
         for relation in new.relations:
@@ -394,10 +393,3 @@ class RuleEpoch:
         instance.arena.cells[at.SCHEDULE] = self._schedule
         # Rows may have become wider.
         instance.take_up(instance.program, instance.core, instance.linked)
-
-
-def _bound(program: Program, users: Users) -> Users:
-    """Those of the functions that a program declares, bound to its functors."""
-    declared = {functor.name for functor in program.functors}
-    functors = {name: functor for name, functor in users.functors.items() if name in declared}
-    return Users(bound(program, functors), folding(program, users.reducers))

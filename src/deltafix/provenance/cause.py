@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from deltafix import errors
 from deltafix.engine.database import Database
-from deltafix.engine.outside import Users
 from deltafix.engine.store import codes_where
 from deltafix.facts.schema import Row, show_row
 from deltafix.kernel import layout as at
@@ -289,12 +288,8 @@ class Before:
         self._program = _declaring(program, db.program)
         self._said = rule_changes(program, db.program)
         self.rules = list(self._said)
-        declared = {functor.name for functor in self._program.functors}
         instance = db.instance
-        known = {
-            name: functor for name, functor in instance.users.functors.items() if name in declared
-        }
-        users = Users(known, instance.users.reducers)
+        users = instance.users.declared_by(self._program)
         self._trial = Database(
             self._program, strategy=db.strategy, budget=db.budget, users=users,
             physical=instance.physical,

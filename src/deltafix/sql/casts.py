@@ -149,7 +149,8 @@ def assigned(value: SqlValue, kind: SqlType) -> SqlValue:
     if isinstance(value, Decimal) and kind is DOUBLE:
         return float(value)
     if kind is INTERVAL:
-        return intervals.given(value)  # type: ignore[no-any-return]
+        known: SqlValue = intervals.given(value)
+        return known
     if isinstance(value, datetime) and kind is DATE:
         return value.date() if value == _midnight(value) else value
     if isinstance(value, date) and not isinstance(value, datetime) and kind.is_time:
