@@ -22,11 +22,12 @@ from deltafix.kernel.memory import new_row, push, recycle, scratch
 _MASK = 0xFFFFFFFF
 
 
-@kernel("v:ALPiiii")
-def _mark_known(A, L, rows, r, n, cells, known):
-    """Note for each row given: 0 new (as `known` is), -1 an equal one stands earlier, -2 there."""
+@kernel("i:ALPiiii")
+def _skip_known(A, L, rows, r, n, cells, skipped):
+    """Mark each row given that is there, or that stands earlier, by a bit. How many there are."""
     arity = L[L[at.RELS] + r * at.RSZ + at.R_ARITY]
     held = L[L[at.RELS] + r * at.RSZ + at.R_PKUSED] > 0
+    count = np.int64(0)
     begin = np.int64(0)
     while begin < n:
         h = L[cells + begin] >> 32
@@ -35,8 +36,7 @@ def _mark_known(A, L, rows, r, n, cells, known):
             end += 1
         for k in range(begin, end):
             i = L[cells + k] & _MASK
-            if held and key_find(A, L, rows, r, i * arity, h) >= 0:
-                L[known + i] = -2
+            known = held and key_find(A, L, rows, r, i * arity, h) >= 0
             for other in range(begin, k):
                 j = L[cells + other] & _MASK
                 same = True
@@ -45,42 +45,44 @@ def _mark_known(A, L, rows, r, n, cells, known):
                         same = False
                         break
                 if same:
-                    L[known + i] = -1
+                    known = True
                     break
+            if known:
+                L[skipped + (i >> 5)] |= 1 << (i & 31)
+                count += 1
         begin = end
+    return count
 
 
-@kernel("v:Liiii")
-def _fill_keys(L, r, n, cells, known):
-    """Enter the created rows into the key table, in hash order. Room was made."""
-    for k in range(n):
-        v = L[cells + k]
-        row = L[known + (v & _MASK)]
-        if row >= 0:
-            key_insert(L, r, row, v >> 32)
+@kernel("i:Lii")
+def is_skipped(L, skipped, i):
+    """Whether row `i` of those given was not created."""
+    return (L[skipped + (i >> 5)] >> (i & 31)) & 1
 
 
 @kernel("i:ALPiii")
-def bulk_rows(A, L, rows, r, n, known):
+def bulk_rows(A, L, rows, r, n, skipped):
     """Give `n` rows to relation `r`, of which few are there yet. Returns how many were created.
 
-    Leaves in the cells at `known` what became of each row: its number if created, -1 if an equal
-    one stands earlier in the batch, -2 if it was there (the caller's business). Room for keys,
-    rows, queue and changes was made. O(n).
+    The cells at `skipped`, zeroed, one for 32 rows, get the bits of those that were not: an equal
+    one stands earlier in the batch, or was there (the caller's business). Room for keys, rows,
+    queue and changes was made. O(n). Worked in are two cells a row; which row became of each is
+    only noted where they do not lie one behind the other.
     """
     rb = L[at.RELS] + r * at.RSZ
     arity = L[rb + at.R_ARITY]
     holds = L[rb + at.R_RULES] == 0
-    cells = scratch(L, n * 6 + 512, np.int64(0)) // 2
+    words = n * 4 + 512
+    cells = scratch(L, words, np.int64(0)) // 2
     spare = cells + n
-    created = spare + n
     for i in range(n):
         L[cells + i] = (hash_words(rows, i * arity, arity) << 32) | i
-    sort_by_hash(L, cells, spare, n, created + n)
-    _mark_known(A, L, rows, r, n, cells, known)
-    fresh = np.int64(0)
+    sort_by_hash(L, cells, spare, n, spare + n)
+    fresh = n - _skip_known(A, L, rows, r, n, cells, skipped)
+    first = L[rb + at.R_N]
+    scattered = fresh < n or L[rb + at.R_FREE] >= 0
     for i in range(n):
-        if L[known + i] < 0:
+        if is_skipped(L, skipped, np.int64(i)):
             continue
         row = new_row(A, L, rows, r, i * arity)
         L[at.CLOCK] += at.GAP
@@ -90,10 +92,13 @@ def bulk_rows(A, L, rows, r, n, known):
         L[(L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]) >> 1] = word
         push(L, at.Q, (r << 32) | row)
         push(L, rb + at.R_CHANGED, row)
-        L[known + i] = row
-        L[created + fresh] = row
-        fresh += 1
-    _fill_keys(L, r, n, cells, known)
+        if scattered:
+            L[spare + i] = row
+    for k in range(n):
+        i = L[cells + k] & _MASK
+        if not is_skipped(L, skipped, i):
+            row = L[spare + i] if scattered else first + i
+            key_insert(L, r, row, L[cells + k] >> 32)
     if holds:
         L[rb + at.R_NOW] += fresh
         for x in range(L[rb + at.R_IDX], L[rb + at.R_IDX] + L[rb + at.R_NIDX]):
@@ -103,7 +108,8 @@ def bulk_rows(A, L, rows, r, n, known):
                 L[at.TO_FILL] = 1
                 continue
             for k in range(fresh):
-                if takes(L, x, L[created + k]):
-                    idx_add(A, L, x, L[created + k])
-    recycle(L, cells * 2, n * 6 + 512)
+                row = L[L[rb + at.R_CHANGED] + L[rb + at.R_CHANGED + 1] - fresh + k]
+                if takes(L, x, row):
+                    idx_add(A, L, x, row)
+    recycle(L, cells * 2, words)
     return fresh

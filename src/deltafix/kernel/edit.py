@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from deltafix.kernel import layout as at
-from deltafix.kernel.bulk import bulk_rows
+from deltafix.kernel.bulk import bulk_rows, is_skipped
 from deltafix.kernel.emit import touch
 from deltafix.kernel.enter import fill_index
 from deltafix.kernel.index import idx_find, index_row
@@ -62,12 +62,13 @@ def insert_rows(A, L, rows, r, n):
     room(L, at.Q, n)
     room(L, rb + at.R_CHANGED, n)
     if n >= _BULK and n >= L[rb + at.R_PKUSED]:
-        known = block(L, n * 2) // 2
-        fresh = bulk_rows(A, L, rows, r, n, known)
-        for i in range(n):
-            if L[known + i] == -2:
+        words = (n + 31) // 32 * 2
+        skipped = block(L, words) // 2
+        fresh = bulk_rows(A, L, rows, r, n, skipped)
+        for i in range(n if fresh < n else 0):
+            if is_skipped(L, skipped, i):
                 fresh += _give(A, L, rows, r, i, hash_words(rows, i * arity, arity))
-        recycle(L, known * 2, n * 2)
+        recycle(L, skipped * 2, words)
         return fresh
     fresh = np.int64(0)
     for i in range(n):
