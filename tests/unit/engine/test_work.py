@@ -50,6 +50,19 @@ def test_an_edit_at_the_end_costs_the_same_on_a_chain_of_any_length(length: int)
     assert (deleted.changed, deleted.touched, deleted.retracted, deleted.revived) == (2, 2, 1, 0)
 
 
+@pytest.mark.parametrize("strategy", ["wavefront", "recompute"])
+def test_rows_below_a_recursion_that_is_empty_are_not_looked_at(strategy: str) -> None:
+    with deltafix.connect(REACH, strategy=strategy) as db:
+        with db.transaction() as tx:
+            tx.insert("edge", [(i, i + 1) for i in range(1000)])
+        cells = db.instance.arena.cells
+        assert cells[layout.C_TRIED] + cells[layout.C_PROBED] == 0
+        with db.transaction() as tx:
+            tx.insert("root", [(997,)])
+        assert sorted(tx.delta["reach"].added) == [(997,), (998,), (999,), (1000,)]
+        assert cells[layout.C_TRIED] + cells[layout.C_PROBED] < 20
+
+
 def test_an_edge_between_facts_that_hold_changes_nothing_above() -> None:
     with chain(100) as db:
         with db.transaction() as tx:
