@@ -108,6 +108,16 @@ def test_agree_a_recursion_follows_what_its_steps_aggregate(group: int) -> None:
     assert changed > 25
 
 
+GROUPED = (
+    "NOT EXISTS (SELECT k FROM h WHERE n > r.d GROUP BY k HAVING COUNT(*) > 1)",
+    "NOT EXISTS (SELECT 1 FROM h GROUP BY k HAVING MAX(n) < r.d AND k <> r.x)",
+    "NOT EXISTS (SELECT k % 2 AS p FROM h WHERE n > r.d GROUP BY p HAVING SUM(n) + p > 6)",
+    "r.d NOT IN (SELECT COUNT(*) FROM h WHERE n > r.d GROUP BY k)",
+    "r.x < ALL (SELECT MAX(n) + k + MIN(k) FROM h WHERE n <> r.d GROUP BY k)",
+    "NOT r.d > ANY (SELECT CAST(AVG(w) AS INTEGER) FROM g WHERE b > r.d GROUP BY a, b % 2)",
+    "NOT EXISTS (SELECT 1 FROM h WHERE n > r.d HAVING COUNT(DISTINCT k) FILTER (WHERE k > 1) < 1)",
+    "NOT EXISTS (SELECT w FROM g WHERE b > r.d GROUP BY w HAVING w IS NULL OR MEDIAN(b) > 4)",
+)
 ASKED = (  # of a column that steps compute without a bound: the recursion alone says of which
     "NOT EXISTS (SELECT 1 FROM h WHERE h.n < r.d)",
     "NOT EXISTS (SELECT 1 FROM h WHERE h.k = r.x AND h.n < r.d)",
@@ -131,6 +141,7 @@ ASKED = (  # of a column that steps compute without a bound: the recursion alone
     "(SELECT BOOL_OR(n > r.d) AND BIT_OR(k) > 1 FROM h WHERE n >= r.d) IS NOT FALSE",
     "NOT EXISTS (SELECT DISTINCT k FROM h WHERE h.n < r.d)",
     "r.d NOT IN (SELECT DISTINCT k FROM h WHERE n > r.x)",
+    *GROUPED,
 )  # fmt: skip
 LATERALS = (
     "SELECT b FROM g WHERE a = r.x AND b > r.x ORDER BY b, w LIMIT 2",
@@ -140,6 +151,8 @@ LATERALS = (
     "SELECT MAX(b) AS b FROM g WHERE a = r.x AND b > a",
     "SELECT n AS b FROM h WHERE n > r.x + r.d ORDER BY ALL LIMIT 3",
     "SELECT CAST(SUM(n) AS INTEGER) AS b FROM h WHERE n > r.x AND k <= r.d + 1",
+    "SELECT MAX(b) AS b FROM g WHERE b > r.x GROUP BY a",
+    "SELECT k + COUNT(*) AS b FROM h WHERE n > r.d GROUP BY k HAVING k + COUNT(*) > r.x AND k < 5",
 )
 
 
@@ -148,14 +161,15 @@ LEFTS = (
     "LATERAL (SELECT n FROM h WHERE n > r.d ORDER BY n, k LIMIT 1) AS o ON TRUE",
     "LATERAL (SELECT COUNT(*) FROM h WHERE k < r.d) AS o (n) ON TRUE",
     "LATERAL (SELECT COALESCE(k, 1) AS n FROM h WHERE n > r.x ORDER BY 1 LIMIT 2) AS o ON TRUE",
+    "LATERAL (SELECT MAX(k) AS n FROM h WHERE n > r.d GROUP BY n) AS o ON TRUE",
 )  # fmt: skip
 
 
-def _asking(random: Random) -> str:
+def _asking(random: Random, asked: str | None = None) -> str:
     """A recursion by UNION ALL that ends, since x rises, with what is asked of each row."""
-    where = f" WHERE {random.choice(ASKED)}"
+    where = f" WHERE {asked or random.choice(ASKED)}"
     step = f"SELECT g.b, r.d + 1 FROM r JOIN g ON r.x = g.a AND g.b > r.x{where}"
-    kind = random.random()
+    kind = 1.0 if asked else random.random()
     if kind < 0.25:
         step = f"""SELECT g.b, r.d + 1 FROM r JOIN g ON r.x = g.a AND g.b > r.x
             LEFT JOIN {random.choice(LEFTS)} WHERE o.n IS NULL OR o.n = r.d + 1"""
@@ -176,6 +190,19 @@ def test_agree_a_recursion_follows_what_only_its_rows_ask(group: int) -> None:
             *(_edit(random) for _ in range(6)),
         ]
         changed += changes_followed(TABLES, _asking(random), edits)
+    assert changed > 25
+
+
+def test_agree_a_recursion_follows_the_groups_that_only_its_rows_ask() -> None:
+    changed = 0
+    for asked in GROUPED:
+        random = Random(asked)
+        edits = [
+            "INSERT INTO g VALUES (0, 1, 0.5), (1, 2, 0.5), (2, 3, 1.5), (3, 4, 0.5), (1, 4, 1.5)",
+            "INSERT INTO h VALUES (1, 3), (2, 3), (2, 4), (4, 5)",
+            *(_edit(random) for _ in range(6)),
+        ]
+        changed += changes_followed(TABLES, _asking(random, asked), edits)
     assert changed > 25
 
 

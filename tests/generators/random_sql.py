@@ -96,7 +96,6 @@ def case_of(
     transactions: int = 6,
     chains: bool = False,
     arrays: bool = True,
-    intervals: bool = True,
     schemas: bool = True,
     correlated: bool = False,
     numbered: bool = False,
@@ -107,17 +106,16 @@ def case_of(
     With `correlated` views are aggregates of subqueries that read the query around, with
     `numbered` those rows of a query that a number leaves, under any names. With `computed` most
     joins, those of subqueries and recursions too, compare expressions. Without `arrays` no column
-    is one, nor without `intervals`; without `schemas` there are no foreign keys, and no table
-    changes.
+    is one; without `schemas` there are no foreign keys, and no table changes.
     """
-    maker = _Maker(Random(seed), chains, arrays, intervals, schemas)
+    maker = _Maker(Random(seed), chains, arrays, schemas)
     maker.correlated, maker.numbers, maker.computes = correlated, numbered, computed
     return maker.case(views, transactions)
 
 
 class _Maker:
     def __init__(self, random: Random, chains: bool, *drawn: bool) -> None:
-        arrays, intervals, schemas = drawn
+        arrays, schemas = drawn
         self.random = random
         self.chains = chains
         self.tables: list[Table] = []
@@ -132,9 +130,6 @@ class _Maker:
         self.types = PORTABLE if self.portable else TYPES
         if not arrays:
             self.types = tuple(kind for kind in self.types if kind not in NESTED)
-        self.often = (WIDE, INTERVAL) if intervals else (WIDE,)
-        if not intervals:
-            self.types = tuple(kind for kind in self.types if kind != INTERVAL)
         self.nan = not self.portable and self.maybe(0.4)
         """Whether there are NaN, infinity and -0.0."""
         self.alters = schemas and self.maybe(0.35)
@@ -145,7 +140,7 @@ class _Maker:
         elif self.nan:
             self.types = (*self.types, *(DOUBLE,) * 6)
         elif not self.portable and self.maybe(0.4):
-            self.types = (*self.types, *(self.random.choice(self.often),) * 6)
+            self.types = (*self.types, *(self.random.choice((WIDE, INTERVAL)),) * 6)
 
     def name(self, word: str) -> str:
         self.names += 1

@@ -30,6 +30,7 @@ from deltafix.sql.types import (
     DATE,
     DOUBLE,
     INTEGER,
+    INTERVAL,
     SMALLINT,
     TEXT,
     TIMESTAMP,
@@ -43,9 +44,9 @@ from deltafix.sql.types import (
 
 FLAT = (
     *(INTEGER, BIGINT, DOUBLE, TEXT, BOOLEAN, DATE, TIMESTAMP, TIMESTAMPTZ),
-    *(decimal_type(9, 2), SMALLINT, BLOB),
+    *(decimal_type(9, 2), SMALLINT, BLOB, INTERVAL),
 )
-PLAIN = (*FLAT, *map(array_type, (INTEGER, TEXT, TIMESTAMP, decimal_type(9, 2))))
+PLAIN = (*FLAT, *map(array_type, (INTEGER, TEXT, TIMESTAMP, decimal_type(9, 2), INTERVAL)))
 RECORD = struct_type((("x y", INTEGER), ("b", array_type(TEXT)), ("t", TIMESTAMPTZ)))
 KINDS = (*PLAIN, array_type(array_type(TEXT)), RECORD, array_type(RECORD))
 TAKEN = {"sqlite": FLAT, "postgres": PLAIN, "delta": KINDS, "iceberg": KINDS[:-1]}
@@ -62,6 +63,7 @@ VALUES: dict[SqlType, tuple[Any, ...]] = {
     decimal_type(9, 2): (Decimal("0.01"), Decimal("-9999999.99")),
     SMALLINT: (-1, 32767),
     BLOB: (b"", b"\x00'\\\xff"),
+    INTERVAL: ("1 month -2 days 03:00:00.5", "30 days", "-1 year -2 months"),  # texts outside
 }
 
 Row = tuple[Any, ...]
@@ -239,28 +241,29 @@ def test_messages_of_kafka_have_texts_for_what_json_has_not() -> None:
     target = KafkaTarget(
         schema, "nobody:1", "t", "n", envelope="debezium", key=["c0"], timeout=1, options={}
     )
-    row: Row = (*(VALUES[kind][0] for kind in FLAT[:-1]), b"a\xff")
-    row += ((1, None), ("a",), (AT,), (), ((), None))
+    row: Row = tuple(b"a\xff" if kind is BLOB else VALUES[kind][0] for kind in FLAT)
+    row += ((1, None), ("a",), (AT,), (), (), ((), None))
     row += (Struct.of(("x y", "b", "t"), (1, ("q",), None)), ())
     rows = EpochRows(schema, 1, table_of(schema, [row]), table_of(schema, []))
     ((_, message),) = target._messages(rows)
     assert '"c5": "1969-12-31"' in message
     assert '"c8": "0.01"' in message
     assert r'"c10": "\\x61ff"' in message
-    assert '"c11": [1, null], "c12": ["a"], "c13": ["2026-01-31 23:59:59.999999"]' in message
+    assert '"c11": "1 month -2 days 03:00:00.5"' in message
+    assert '"c12": [1, null], "c13": ["a"], "c14": ["2026-01-31 23:59:59.999999"]' in message
 
 
 def test_databases_of_which_some_have_no_arrays_take_none() -> None:
     values = {"mode": "merge", "key": None, "table": "v", "url": "sqlite://", "options": {}}
     config = OutputConfig("view", Path("log"), sink="sql", values=values)
-    with pytest.raises(ConfigError, match=r"column 'c11' of view is INTEGER\[\]"):
+    with pytest.raises(ConfigError, match=r"column 'c12' of view is INTEGER\[\]"):
         make_target(config, schema_of(0), "state")
     config = OutputConfig("view", Path("log"), sink="postgres", values={**values, "dsn": ""})
-    with pytest.raises(ConfigError, match=r"column 'c15' of view is TEXT\[\]\[\]"):
+    with pytest.raises(ConfigError, match=r"column 'c17' of view is TEXT\[\]\[\]"):
         make_target(config, schema_of(0), "state")
     with pytest.raises(ConfigError, match="column 'c0' of view is STRUCT"):
         make_target(config, schema_of(0, (RECORD,)), "state")
     values |= {"catalog": "c"}
     config = OutputConfig("view", Path("log"), sink="iceberg", values=values)
-    with pytest.raises(ConfigError, match=r"column 'c17' of view .* pyiceberg writes empty"):
+    with pytest.raises(ConfigError, match=r"column 'c19' of view .* pyiceberg writes empty"):
         make_target(config, schema_of(0), "state")

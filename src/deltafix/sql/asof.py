@@ -27,7 +27,7 @@ from deltafix.sql.ranking import folded
 from deltafix.sql.reducers import SMALL, Way, ranked
 from deltafix.sql.scope import Scope, Source
 from deltafix.sql.text import exp
-from deltafix.sql.types import BIGINT, INTERVAL, Column, common_type
+from deltafix.sql.types import BIGINT, Column, common_type
 
 __all__ = ["Nearest"]
 
@@ -122,7 +122,7 @@ class Nearest:
             raise statement.refused("this in ON of an ASOF JOIN", node, _WAY_OUT)
         first, second = node.this, node.expression
         self._kinds.kind(node)  # types that do not compare are an error
-        if self._kinds.kind(first) is INTERVAL:
+        if self._kinds.kind(first).length is not None:
             way_out = "compare EXTRACT(EPOCH FROM x)"
             raise statement.refused("an INTERVAL in ON of an ASOF JOIN", node, way_out)
         is_turned = sides[0] == {True}

@@ -21,7 +21,6 @@ from deltafix.sql.aggregates import AGGREGATE
 from deltafix.sql.builder import FALSE, NIL, TRUE, Builder, Operand, equal, some
 from deltafix.sql.connectives import factored, implied, needed, never_fails, tests_first
 from deltafix.sql.functions import COMPARE, COMPARISONS
-from deltafix.sql.intervals import size
 from deltafix.sql.literals import Scalar, constant, is_of_no_column, typed
 from deltafix.sql.scalar import Scalars
 from deltafix.sql.scope import Scope
@@ -31,7 +30,6 @@ from deltafix.sql.types import (
     BIGINT,
     BOOLEAN,
     DATE,
-    INTERVAL,
     NULL,
     TIMESTAMP,
     Column,
@@ -296,13 +294,15 @@ class Formulas:
         if kind is None:
             return None  # what computes it says what is wrong
         unknown = NULL in (left.type, right.type) or NIL in (left.term, right.term)
-        if unknown or (left.type.code == right.type.code and kind is not INTERVAL):
+        if unknown or (left.type.code == right.type.code and kind.length is None):
             return left, right
         bare = any(isinstance(side.term, Const) for side in (left, right))
         if not (joins or bare) or not all(holds_all(kind, s.type) for s in (left, right)):
             return None
-        if kind is INTERVAL:  # a month is as long as 30 days
-            left, right = (self.builder.made(s, BIGINT, size, self.body) for s in (left, right))
+        if kind.length is not None:
+            left, right = (
+                self.builder.made(side, BIGINT, kind.length, self.body) for side in (left, right)
+            )
             return left, right
         left, right = (
             side if side.type.code == kind.code else self.builder.converted(side, kind, self.body)
@@ -321,7 +321,7 @@ class Formulas:
         known = [side for side in sides if side is not None and side.type != NULL]
         if len(known) < len(sides) or known[0].type.code != known[1].type.code:
             return self.computed(node, truth)
-        if known[0].type is INTERVAL:  # one is as long as others of other parts
+        if known[0].type.length is not None:
             return self.computed(node, truth)
         column = Column("", known[0].type, any(side.nullable for side in known))
         left, right = (self.builder.fitted(side, column, here.body) for side in known)

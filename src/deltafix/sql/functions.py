@@ -17,7 +17,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from deltafix.sql import binary, number_functions, text_functions, times
-from deltafix.sql.intervals import UNITS, Interval, size
+from deltafix.sql.intervals import UNITS, Interval
 from deltafix.sql.signatures import (
     Function,
     common,
@@ -66,9 +66,7 @@ def order_of(kind: SqlType) -> Callable[[Any], Any]:
     """
     if kind.is_nested:
         return kind.write
-    if kind is INTERVAL:
-        return size
-    return _ordered if kind == DOUBLE else itself
+    return kind.length or (_ordered if kind == DOUBLE else itself)
 
 
 def _ordered(value: float) -> tuple[bool, float]:

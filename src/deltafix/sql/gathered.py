@@ -6,13 +6,15 @@ Which `r.n` such a subquery is asked about the recursion alone says, and it wait
 reads nothing else of the recursion: the rows that equalities between columns choose are there
 before. They become an array, and each row of the recursion looks it through. An edit of these rows
 is one of all that looked at them, so this is for recursions that have no other plan.
+Its groups are an array likewise, of structs of their keys and aggregates, made of that array.
 Invariant: a subquery means what it means in `sql.subqueries`; where that is not sure, `gather` is
 None.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
@@ -30,11 +32,13 @@ from deltafix.sql.builder import Operand, equal
 from deltafix.sql.connectives import conditions
 from deltafix.sql.formulas import Formulas
 from deltafix.sql.functions import order_of
+from deltafix.sql.grouping import grouping
 from deltafix.sql.literals import Scalar
 from deltafix.sql.ranking import is_all, number
-from deltafix.sql.stars import is_star
+from deltafix.sql.stars import is_star, meant_in
 from deltafix.sql.text import exp
-from deltafix.sql.types import BIGINT, NULL, SqlType
+from deltafix.sql.types import BIGINT, NULL, SqlType, Struct, array_type, struct_type
+from deltafix.sql.unnest import expanded_in
 from deltafix.sql.windows import windows_of
 
 if TYPE_CHECKING:
@@ -46,7 +50,7 @@ __all__ = ["Gathered", "gather", "gathered_left"]
 _ROWS, _ROW = exp.column("~rows"), exp.column("~row")
 """The array, and an element of it."""
 
-_NOT_GATHERED = ("group", "having", "qualify", "with_")
+_NOT_GATHERED = ("qualify", "with_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,25 +137,75 @@ class Gathered:
         around.known = known
         return [*map(Formulas(here.builder, around, here.body).operand, self.shown)]
 
+    def grouped(self, keys: Sequence[exp.Expr], aggregates: Sequence[exp.Expr]) -> Operand | None:
+        """The groups of the rows: structs of the keys `k0`, `k1`, ... and aggregates `a0`, ...
+
+        Without keys all rows are one, also none. None as of `aggregated`.
+        """
+        by, of = [*map(self._chosen, keys)], [*map(self._reduced, aggregates)]
+        folds = [scalar for one in of if one is not None for scalar in one[:1]]
+        kinds = [operand.type.element or NULL for operand in by]
+        fields = [
+            *((f"k{n}", kind) for n, kind in enumerate(kinds) if kind is not NULL),
+            *((f"a{n}", fold.type) for n, fold in enumerate(folds)),
+        ]
+        if len(fields) < len(by) + len(of) or not fields:
+            return None
+        kind = struct_type(tuple(fields))
+        names = tuple(name for name, _ in fields)
+
+        def groups(row: Any) -> tuple[Struct, ...]:
+            columns = [values or () for values in row]
+            found: dict[tuple[Any, ...], list[int]] = {} if by else {(): []}
+            shown = columns[: len(by)]
+            codes = [
+                [None if value is None else kind.write(value) for value in values]
+                for kind, values in zip(kinds, shown, strict=True)
+            ]
+            for place in range(len(columns[0]) if columns else 0):
+                found.setdefault(tuple(code[place] for code in codes), []).append(place)
+            return tuple(
+                Struct.of(
+                    names,
+                    (
+                        *(values[places[0]] for values in shown),
+                        *(
+                            fold.compute((tuple(values[place] for place in places),))
+                            for fold, values in zip(folds, columns[len(by) :], strict=True)
+                        ),
+                    ),
+                )
+                for places in found.values()
+            )
+
+        values = (operand for one in of if one is not None for operand in one[1:])
+        return self._applied(Scalar(groups, array_type(kind), nullable=False), *by, *values)
+
     def _aggregate(self, node: exp.Expr) -> Operand | None:
-        """An aggregate of the rows, but one that puts values in an order, or is of two columns."""
+        """An aggregate of the rows."""
+        found = self._reduced(node)
+        return None if found is None else self._applied(*found)
+
+    def _reduced(self, node: exp.Expr) -> tuple[Scalar, Operand] | None:
+        """An aggregate as a function of the values it ranges over, and these.
+
+        None where it puts them in an order, or is of two columns.
+        """
         aggregate = read_aggregate(self.formulas, node)
-        of, by_value = aggregate.argument, aggregate.by_value
-        statement = self.formulas.scope.statement
+        by_value, statement = aggregate.by_value, self.formulas.scope.statement
         if aggregate.is_united or aggregate.blank_in(statement.dialect):
             return None
-        if of is None or (aggregate.op == "count" and not by_value):
-            return self.count(
-                *([] if of is None else [exp.Is(this=of, expression=exp.Null()).not_()])
-            )
-        values = self._chosen(of)
+        values = self._chosen(_ROW if aggregate.argument is None else aggregate.argument)
         kind = values.type.element
         assert kind is not None  # noqa: S101  it is an array
         if kind is NULL:
             return None
         if aggregate.op == "count":
-            size = Scalar(lambda row: len({*_codes(row[0], kind)}), BIGINT, nullable=False)
-            return self._applied(size, values)
+            distinct: Callable[[Any], Any] = set if by_value else list
+            return (
+                Scalar(lambda row: len(distinct(_codes(row[0], kind))), BIGINT, nullable=False),
+                values,
+            )
         if aggregate.op in ("min", "max"):
             pick, key = min if aggregate.op == "min" else max, order_of(kind)
 
@@ -159,7 +213,7 @@ class Gathered:
                 known = (value for value in row[0] or () if value is not None)
                 return pick(known, key=key, default=None)
 
-            return self._applied(Scalar(best, kind, nullable=True), values)
+            return Scalar(best, kind, nullable=True), values
         reducer, result = reducer_of(self.formulas, aggregate, kind)
         read, least = result.read, aggregate.least
 
@@ -172,7 +226,7 @@ class Gathered:
             value = reducer.finish(reduce(reducer.add, codes, reducer.initial))
             return value if read is None else read(value)
 
-        return self._applied(Scalar(reduced, result, nullable=True), values)
+        return Scalar(reduced, result, nullable=True), values
 
     def rows(
         self, *, outer: bool = False
@@ -269,11 +323,12 @@ def gather(
     ):
         return None
     aggregates, distinct = aggregates_of(query), query.args.get("distinct")
+    is_grouped = bool(query.args.get("group") or query.args.get("having"))
     limit, order = query.args.get("limit"), query.args.get("order")
     counts_once = (is_test or is_set) and not (limit or query.args.get("offset"))
     if distinct is not None and (distinct.args.get("on") or not counts_once):
         return None
-    if aggregates and (limit or order or query.args.get("offset")):
+    if (aggregates or is_grouped) and (limit or order or query.args.get("offset")):
         return None
     statement, scope = formulas.scope.statement, formulas.scope.inner()
     inner = Formulas(formulas.builder, scope, [])
@@ -294,6 +349,9 @@ def gather(
     is_plain = not any(part.find(exp.Query) for part in (*tests, *shown))
     if not (is_plain and all(_is_inside(scope, key) for key in sorts)) or any(map(is_star, shown)):
         return None
+    groups = _Groups.of(inner, query, shown) if is_grouped else None
+    if is_grouped and (groups is None or not (tests or groups.asks)):
+        return None
     ties = [head for head in shown if sorts and _is_inside(scope, head)]
     sorts += [exp.Ordered(this=head.copy()) for head in ties]
     fields: dict[exp.Expr, str] = {}
@@ -305,7 +363,11 @@ def gather(
         name = fields.setdefault(scope.qualified(part), f"c{len(fields)}")
         return exp.Dot(this=_ROW.copy(), expression=exp.to_identifier(name))
 
-    shown = [node.transform(read) for node in shown]
+    if groups is None:
+        shown = [node.transform(read) for node in shown]
+    else:
+        keys = [node.transform(read) for node in groups.keys]
+        aggregates = [node.transform(read) for node in groups.aggregates]
     tests = [node.transform(read) for node in tests]
     cells = [
         exp.PropertyEQ(this=exp.to_identifier(name), expression=column)
@@ -320,13 +382,69 @@ def gather(
     around.known = {**(formulas.scope.known or {}), _ROWS: rows}
     first = number(statement, query.args.get("offset")) or 0
     most = number(statement, limit)
-    return Gathered(
+    gathered = Gathered(
         Formulas(formulas.builder, around, formulas.body),
         tuple(head.alias_or_name for head in query.expressions),
         tuple(shown),
         tuple(tests),
         (first, None if most is None else first + most),
     )
+    if groups is None:
+        return gathered
+    made = gathered.grouped(keys, aggregates)
+    if made is None:
+        return None
+    over = formulas.scope.inner()
+    over.known = {**(formulas.scope.known or {}), _ROWS: made}
+    return replace(
+        gathered,
+        formulas=Formulas(formulas.builder, over, formulas.body),
+        shown=tuple(groups.shown),
+        tests=(groups.having,),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Groups:
+    """What a subquery groups by and aggregates; what it shows and tests, over an element of these.
+
+    Attributes:
+        asks: whether what it tests of groups reads the rows around.
+    """
+
+    keys: list[exp.Expr]
+    aggregates: list[exp.Expr]
+    shown: list[exp.Expr]
+    having: exp.Expr
+    asks: bool
+
+    @classmethod
+    def of(cls, inner: Formulas, query: exp.Select, shown: Sequence[exp.Expr]) -> _Groups | None:
+        """Those of a query; None where they are more than keys and aggregates of its rows."""
+        scope, by = inner.scope, grouping(inner, query)
+        having: exp.Expr = exp.true()
+        if (clause := query.args.get("having")) is not None:
+            having = meant_in(scope, clause.this, query.expressions, by.keys)
+            inner.builder.alive.append(having)
+        nodes = [*shown, having]
+        if by.several or expanded_in(nodes) or any(part.find(exp.Query) for part in nodes):
+            return None
+        aggregates = [*{scope.qualified(node): node for node in aggregates_in(*nodes)}.values()]
+        elements = {key: f"k{n}" for n, key in enumerate(by.keys)}
+        elements |= {scope.qualified(node): f"a{n}" for n, node in enumerate(aggregates)}
+
+        def read(part: exp.Expr) -> exp.Expr:
+            name = elements.get(scope.qualified(part))
+            if name is None:
+                return part
+            return exp.Dot(this=_ROW.copy(), expression=exp.to_identifier(name))
+
+        *shown, having = (node.transform(read) for node in nodes)
+        columns = [column for node in (*shown, having) for column in node.find_all(exp.Column)]
+        if any(scope.here(column) is not None for column in columns):
+            return None  # one that is neither, of which what plans it otherwise says so
+        asks = any(column != _ROW for column in having.find_all(exp.Column))
+        return cls([*by.keys], aggregates, shown, having, asks)
 
 
 def _sorted_by(inner: Formulas, query: exp.Select, node: exp.Expr) -> list[exp.Expr]:

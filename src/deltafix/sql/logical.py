@@ -1,5 +1,8 @@
 """SQL's types as logical types of columns: NULLs, booleans, times, decimals, bytes, nested ones.
 
+An INTERVAL is its text there, as DuckDB and CSV have it, `1 month 2 days 03:00:00`: Parquet, Spark
+and Iceberg have no type of three parts, and a duration has no months.
+
 Invariant: of a value that Arrow has as text, or as another type, it is asked what SQL's assignment
 asks (`sql.casts`); nothing is rounded, so a value either is one of the type's or is refused. Whole
 columns are converted by Arrow; text, and what is nullable, by distinct value. The elements of
@@ -91,8 +94,7 @@ class SqlLogical:
     @property
     def arrow(self) -> pa.DataType:
         """Arrow's type for its values."""
-        arrow: pa.DataType = arrow_type(self.type)
-        return arrow
+        return _outside(arrow_type(self.type))
 
     def takes(self, kind: pa.DataType) -> bool:
         """Whether values of an Arrow type may be values of this one."""
@@ -226,6 +228,15 @@ def python_value(value: pa.Scalar) -> Any:
         return str(value.cast(pa.string()))
 
 
+def _outside(kind: pa.DataType) -> pa.DataType:
+    """A type of Arrow with texts for intervals, inside of lists and structs, too."""
+    if pa.types.is_list(kind):
+        return pa.list_(_outside(kind.value_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_outside(field.type)) for field in kind])
+    return pa.string() if pa.types.is_interval(kind) else kind
+
+
 def to_numpy_mask(array: Any) -> Any:
     """Booleans as numpy's."""
     return np.asarray(array.to_numpy(zero_copy_only=False), dtype=np.bool_)
@@ -313,7 +324,7 @@ def _unpacked(array: pa.Array, kind: SqlType) -> pa.Array:
         _opened(pa.array(column, ARROW_TYPES[field.base]), field)
         for (_, field), column in zip(kind.fields, columns, strict=True)
     ]
-    return pa.StructArray.from_arrays(fields, fields=list(arrow_type(kind)), mask=nulls)
+    return pa.StructArray.from_arrays(fields, fields=list(_outside(arrow_type(kind))), mask=nulls)
 
 
 def _of_json(array: pa.Array, kind: SqlType) -> pa.Array:
@@ -373,6 +384,6 @@ def _opened(array: pa.Array, kind: SqlType) -> pa.Array:
     if kind.is_nested:
         return _unpacked(array, kind)
     if kind is INTERVAL:
-        values = [None if text is None else intervals.from_text(text) for text in array.to_pylist()]
-        return pa.array(values, arrow_type(kind))
+        texts = (None if text is None else intervals.from_text(text) for text in array.to_pylist())
+        return pa.array([None if one is None else str(one) for one in texts], pa.string())
     return array.cast(arrow_type(kind)) if kind.is_integer else opened(array, optional_of(kind))

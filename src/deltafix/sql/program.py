@@ -35,7 +35,7 @@ from deltafix.sql.builder import Relation, equal
 from deltafix.sql.catalog import Catalog, View, require_made
 from deltafix.sql.logical import SqlLogical
 from deltafix.sql.text import Statement, exp, statements
-from deltafix.sql.types import BIGINT, INTERVAL, NULL, Column
+from deltafix.sql.types import BIGINT, NULL, Column
 
 __all__ = ["MULTIPLICITY", "maker", "program_of", "read_program"]
 
@@ -182,10 +182,6 @@ def _require_columns(statement: Statement, relation: Relation) -> None:
         if column.type is NULL:
             message = f"column {column.name!r} of {relation.name} is NULL of no type"
             raise statement.wrong(message, None, "write CAST(NULL AS INTEGER), or another type")
-        if column.type.has(INTERVAL):
-            message = f"column {column.name!r} of {relation.name}, an INTERVAL in a pipeline,"
-            way_out = "keep a text, CAST(x AS TEXT), or seconds, EXTRACT(EPOCH FROM x)"
-            raise statement.refused(message, None, way_out)
 
 
 def _table(statement: Statement, catalog: Catalog, name: str) -> list[TableKey]:

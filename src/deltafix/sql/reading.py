@@ -36,7 +36,7 @@ from deltafix.sql.scope import Scope, Source
 from deltafix.sql.stars import is_more, is_star, meant_in, stars, written_out
 from deltafix.sql.subqueries import within
 from deltafix.sql.text import Statement, exp
-from deltafix.sql.types import INTERVAL, Column, SqlType, SqlValue, decode, decode_rows
+from deltafix.sql.types import Column, SqlType, SqlValue, decode, decode_rows
 from deltafix.sql.unnest import expanded_in
 from deltafix.sql.vectors import ByValueError
 from deltafix.sql.windows import windows_of
@@ -428,7 +428,7 @@ def _fixing(
             if not isinstance(column, exp.Column):
                 continue
             position = names.index(column.name)
-            if relation.columns[position].type is INTERVAL:  # it equals others of other parts
+            if relation.columns[position].type.length is not None:  # it equals others
                 continue
             literal = typed(other, relation.columns[position].type)
             if constant(literal.this if isinstance(literal, exp.Cast) else literal) is not None:

@@ -19,7 +19,7 @@ from deltafix.sql.literals import typed
 from deltafix.sql.scalar import Scalars, over
 from deltafix.sql.scans import Test
 from deltafix.sql.text import Statement, exp
-from deltafix.sql.types import BIGINT, INTERVAL, Column, SqlType, SqlValue, encode, written_type
+from deltafix.sql.types import BIGINT, Column, SqlType, SqlValue, encode, written_type
 
 __all__ = [
     "Cell",
@@ -225,7 +225,7 @@ def _read_table(
         for kind, key_names, node in declared
     ]
     for key, (_, _, node) in zip(keys, declared, strict=True):
-        if any(columns[position].type.has(INTERVAL) for position in key.positions):
+        if not all(columns[position].type.is_key for position in key.positions):
             what, way_out = f"{key.kind} of an INTERVAL", "keep its microseconds, or its text"
             raise statement.refused(f"{what}, which equals others of other parts,", node, way_out)
     primary = [key for key in keys if key.kind == "PRIMARY KEY"]

@@ -134,6 +134,8 @@ class SqlType:
         fields: of a STRUCT, each with its name; none for others.
         of: the type of rules that has its values, and is held as it is; None where that is a base
             type, or there is none.
+        length: what of a value is compared, where equal ones are held in several forms; None where
+            equal values are held alike, as all types but INTERVAL have them.
     """
 
     name: str
@@ -147,6 +149,7 @@ class SqlType:
     element: SqlType | None = None
     fields: tuple[tuple[str, SqlType], ...] = ()
     of: LogicalType | None = None
+    length: Callable[[Any], int] | None = None
 
     def __reduce__(self) -> Any:
         """As what makes it: there is one object for each type in a worker's process, too."""
@@ -197,10 +200,11 @@ class SqlType:
         """Whether its values are made of others: arrays and structs."""
         return self.element is not None or bool(self.fields)
 
-    def has(self, kind: SqlType) -> bool:
-        """Whether it is a type, or one of what its values are made of is."""
+    @property
+    def is_key(self) -> bool:
+        """Whether equal values are held alike, and what they are made of: a key may be of it."""
         inner = [of for _, of in self.fields] if self.element is None else [self.element]
-        return self is kind or any(part.has(kind) for part in inner)
+        return self.length is None and all(part.is_key for part in inner)
 
     @property
     def is_time(self) -> bool:
@@ -262,7 +266,9 @@ DATE: Final = _of_rules("date", "days")
 TIMESTAMP: Final = _of_rules("timestamp", "microseconds")
 TIMESTAMPTZ: Final = _of_rules("timestamptz", "microseconds of UTC")
 BLOB: Final = _of_rules("blob", "bytes")
-INTERVAL: Final = SqlType("INTERVAL", "symbol", "interval", intervals.as_text, intervals.from_text)
+INTERVAL: Final = SqlType(
+    "INTERVAL", "symbol", "interval", intervals.as_text, intervals.from_text, length=intervals.size
+)
 NULL: Final = SqlType("NULL", "number", "nothing", lambda _: None)
 """The type of NULL where nothing else says one; it fits every type."""
 
