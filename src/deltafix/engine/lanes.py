@@ -20,8 +20,8 @@ from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Cells, Words
 from deltafix.kernel.entries import (
     begin_counting,
-    close_jobs,
     close_round,
+    count_rows,
     count_zone,
     end_counting,
     end_entering,
@@ -33,6 +33,7 @@ from deltafix.kernel.entries import (
     lend,
     maintain,
     make_index_room,
+    make_list_room,
     next_stretch,
     open_round,
     place_heads,
@@ -47,6 +48,8 @@ _PARTS = 8
 _MOST = 8192
 _MANY = 4096
 """Rows from which they are sorted before they enter indexes, and threads share one index."""
+_AT_ONCE = 1 << 22
+"""Rows from which indexes are entered one after another: 32 MiB to sort them in."""
 _TAKE = 7
 """The kernel's phase in which queued rows become true."""
 _QUOTA = 1 << 20
@@ -143,16 +146,27 @@ class Lanes:
     def _jobs(self, wanted: list[tuple[int, int, int]]) -> None:
         """Enter rows into indexes, as many of these at a time as there are threads.
 
-        Where fewer are left than threads, and rows are many, some threads share an index.
+        Where fewer are left than threads, and rows are many, threads share an index; they do, too,
+        where sorting the rows of several would take much memory.
         """
         words, cells = self._arena.words, self._arena.cells
         most = max(int(cells[at.LANES]), 1)
-        for start in range(0, len(wanted), most):
-            some = wanted[start : start + most]
+        rest = wanted
+        while rest:
+            some = rest[:most]
+            if sum(last - first for _, first, last in some) > _AT_ONCE:
+                some = rest[:1]
+            rest = rest[len(some) :]
             fewest = min(last - first for _, first, last in some)
-            jobs = self._sorted(some, most // len(some) if fewest >= _MANY else 1)
+            parts = most // len(some) if fewest >= _MANY else 1
+            opened = [entering(cells, *rows, part, parts) for rows in some for part in range(parts)]
+            jobs = [job for job in opened if job]
             if not jobs:
                 continue
+            side_by_side(lambda n: count_rows(words, cells, jobs[n]), len(jobs))  # noqa: B023
+            for job in jobs:
+                make_list_room(cells, job)
+            side_by_side(lambda n: sort_keys(words, cells, jobs[n]), len(jobs))  # noqa: B023
             for job in jobs:
                 make_index_room(cells, job)
             side_by_side(lambda n: enter_keys(words, cells, jobs[n]), len(jobs))  # noqa: B023
@@ -160,16 +174,6 @@ class Lanes:
                 end_entering(words, cells, job)
             with self._gate:  # the next jobs take what these worked in
                 self._arena.release(keep=True)
-
-    def _sorted(self, wanted: list[tuple[int, int, int]], parts: int) -> list[int]:
-        """Open jobs for rows and indexes, so many parts each, and sort their rows."""
-        words, cells = self._arena.words, self._arena.cells
-        opened = [entering(cells, *rows, part, parts) for rows in wanted for part in range(parts)]
-        jobs = [job for job in opened if job]
-        if not jobs or all(side_by_side(lambda n: sort_keys(words, cells, jobs[n]), len(jobs))):
-            return jobs
-        close_jobs(cells)
-        return self._sorted(wanted, 1)
 
     def _left(self) -> bool:
         """Whether a part is left that no lane has begun."""

@@ -46,6 +46,10 @@ _AHEAD_FROM = 1 << 14
 """256 kB of slots: half of a second-level cache."""
 _PARTS_FROM = 1 << 17
 """Rows that are entered into an index in some 20 ms."""
+_SPLIT_FROM = 1 << 18
+"""2 MB of cells to sort, twice a second-level cache."""
+_TALLY_FROM = 1 << 16
+"""Rows for which a table of 1 MB is worth clearing."""
 _ASK_CALLS = _ASK_AHEAD = 1 << 14
 """Some thousand calls a stop, and rows that are run twice at most for one (`ask`)."""
 _FEW_WORDS = 512
@@ -104,6 +108,8 @@ class Arena:
         cells[at.AHEAD_FROM] = _AHEAD_FROM
         cells[at.PARTS_FROM] = _PARTS_FROM
         cells[at.SHARE_FROM] = _SHARE_FROM
+        cells[at.SPLIT_FROM] = _SPLIT_FROM
+        cells[at.TALLY_FROM] = _TALLY_FROM
         cells[at.LOOKS] = _LOOKS
         cells[at.ASK_CALLS] = _ASK_CALLS
         cells[at.ASK_AHEAD] = _ASK_AHEAD

@@ -1,16 +1,20 @@
-"""Many rows into an index at once, in the order of their keys' hashes.
+"""Many rows into an index at once, in the order of their keys' hashes, or key by key.
 
 A slot grows with the hash, so rows sorted by hash fill an index from front to back: no cache line
 is visited twice, a key's bucket gets its final size at once, and how much room all of them need is
 known before anything is written. A job is one index and the rows that it takes: `entering` opens
-it, `sort_keys` sorts and counts, `make_index_room` makes room, `enter_keys` writes, `end_entering`
-ends it; `close_jobs` closes those that do not come to their end. Jobs of different indexes share
-nothing while they sort and write, nor do the parts of one, which are ranges of hashes and so of
-slots: a thread each will do.
+it, `count_rows` counts these, `make_list_room` makes room for a cell a row, `sort_keys` sorts them,
+`make_index_room` makes room in the index, `enter_keys` writes, `end_entering` ends it; `close_jobs`
+closes those that do not come to their end. Jobs of different indexes share nothing while they
+count, sort and write, nor do the parts of one, which are ranges of hashes and so of slots: a thread
+each will do.
+
+Where an empty index gets many rows of few keys, nothing is sorted: a job counts the rows of each
+key in a table that stays in cache (its tally), then each row goes into its bucket as it comes.
 
 Invariant: the index is what entering row by row (`index.idx_add`) gives, up to the order inside
 buckets and slots; until `make_index_room` has come back nothing has changed. Measured:
-docs/kernel.md, "Loading", "Lanes".
+docs/kernel.md, "Loading", "Lanes", "Pages of a load".
 """
 
 from __future__ import annotations
@@ -18,9 +22,8 @@ from __future__ import annotations
 import numpy as np
 
 from deltafix.kernel import layout as at
-from deltafix.kernel.filters import note_key
+from deltafix.kernel.filters import note_key, note_keys
 from deltafix.kernel.index import (
-    bucket_give,
     bucket_start,
     grow_buckets,
     idx_add,
@@ -36,9 +39,14 @@ _AHEAD = 24
 """Rows between asking for a row and reading it; from 12 to 48 makes no difference."""
 _BUCKET_AHEAD = 16
 _FIRST_AHEAD = 8
-_SPARE = 64
 _PARTS = 3
 """The first part of a late index is of its rows by two to the power of this."""
+_TALLY = 1 << 16
+"""Slots of a tally, two cells each; with a key for more than half of them it is given up."""
+
+# --- what is done with each row ------------------------------------------------------------------
+_COUNTING, _LISTING, _ENTERING = range(3)
+_RANGE = at.HASH_BITS - 8
 
 # --- a job's cells -------------------------------------------------------------------------------
 _INDEX = 0
@@ -48,20 +56,27 @@ _ROWS = 3  # how many there are
 _KEYS = 4  # keys that the index has not
 _UNITS = 5  # of buckets
 _REF = 6  # the first of these
-_LEFT = 7  # rows left over, and buckets freed: they stand at both ends of the spare cells
-_FREED = 8
-_MOST = 9  # rows there is room for
+_LEFT = 7  # the last of the rows left over, counted from 1: each names the one before it where its
+# position will be
+_LIST = 8  # hash << 32 | row of each row, sorted; then spare ones for the largest range of hashes
+_LISTED = 9  # cells of both
 _NEXT = 10  # the next open job
 _PART = 11  # which part of the hashes it takes, and how many there are
 _OF = 12
-_COUNTS = 16
-_KEY = _COUNTS + 256
-_CELLS = _KEY + (at.MAX_ARITY + 1) // 2  # hash << 32 | row, sorted; then as many spare ones
+_KNOWN = 13  # the tally: hash << 32 | first row + 1, and how many rows; then bucket + 1 << 32 | how
+# many are in it. 0: there is none
+_TALLIED = 14  # 1: it has all of the job's keys
+_FREED = 16  # for each class the last of the buckets outgrown, counted from 1, which begins with
+_FREED_FIRST = 48  # the one before it, and the first of them
+_COUNTS = 80  # of rows by the upper 8 bits of their hash, and cells to sort with
+_SORT = _COUNTS + 256
+_KEY = _SORT + 256
+_CELLS = _KEY + (at.MAX_ARITY + 1) // 2
 
 
 @kernel("v:Liiii")
 def sort_by_hash(L, cells, spare, n, counts):
-    """Sort `n` cells `hash << 32 | number` by their upper half: four passes of 8 bits.
+    """Sort `n` cells `hash << 32 | number` by their upper half: four passes of 8 bits at most.
 
     `counts`: 256 cells to count in. They stay in the first-level cache; 2,048 (three passes of 11
     bits) did not.
@@ -74,6 +89,8 @@ def sort_by_hash(L, cells, spare, n, counts):
             L[counts + k] = 0
         for k in range(n):
             L[counts + ((L[source + k] >> shift) & 255)] += 1
+        if n == 0 or L[counts + ((L[source] >> shift) & 255)] == n:
+            continue
         total = np.int64(0)
         for k in range(256):
             c = L[counts + k]
@@ -85,6 +102,9 @@ def sort_by_hash(L, cells, spare, n, counts):
             L[target + L[d]] = v
             L[d] += 1
         source, target = target, source
+    if source != cells:
+        for k in range(n):
+            L[cells + k] = L[source + k]
 
 
 @kernel("i:Liiiii")
@@ -93,29 +113,35 @@ def entering(L, x, first, last, part, parts):
 
     Those that are in the indexes already are not among them. A `first` below 0: for the rows with
     the numbers from `-1 - first` to `last` that are. Of them it takes those of one part of the
-    hashes; all parts are open together, and get their room in order. A part has room for an eighth
-    more rows than is its share.
+    hashes; all parts are open together, and get their room in order.
     """
-    most = last + 1 + first
+    xb = L[at.IDXS] + x * at.XSZ
     if first >= 0:
-        r = L[L[at.IDXS] + x * at.XSZ + at.X_REL]
-        most = np.int64(0)
+        found = np.int64(0)
         for position in range(first, last):
-            most += (L[L[at.Q] + position] >> 32) == r
-        if most == 0:
+            found += (L[L[at.Q] + position] >> 32) == L[xb + at.X_REL]
+        if found == 0:
             return np.int64(0)
-    if parts > 1:
-        most = most // parts * 9 // 8 + _SPARE
-    job = scratch(L, (_CELLS + 2 * most) * 2, _CELLS * 2) // 2
+    job = scratch(L, np.int64(_CELLS * 2), np.int64(_CELLS * 2)) // 2
     L[job + _INDEX] = x
     L[job + _FIRST] = first
     L[job + _LAST] = last
-    L[job + _MOST] = most
     L[job + _PART] = part
     L[job + _OF] = parts
     L[job + _NEXT] = L[at.JOBS]
     L[at.JOBS] = job
+    if first < 0 and last + 1 + first >= L[at.TALLY_FROM] and L[xb + at.X_USED] == 0:
+        L[job + _KNOWN] = scratch(L, np.int64(_TALLY * 4), np.int64(_TALLY * 4)) // 2
+        L[job + _TALLIED] = 1
     return job
+
+
+@kernel("v:Li")
+def _drop_tally(L, job):
+    """A job has no tally, or none any more."""
+    if L[job + _KNOWN] != 0:
+        recycle(L, L[job + _KNOWN] * 2, np.int64(_TALLY * 4))
+    L[job + _KNOWN] = 0
 
 
 @kernel("i:ALiii")
@@ -127,45 +153,121 @@ def _key_of(A, L, xb, offset, o):
     return hash_words(A, o, L[xb + at.X_NKEY])
 
 
-@kernel("i:Liii")
-def _list(L, job, n, cell):
-    """List a row, `hash << 32 | number`, behind `n` others if it is of the job's part: 1."""
-    if L[job + _OF] > 1 and ((cell >> 32) * L[job + _OF]) >> at.HASH_BITS != L[job + _PART]:
-        return np.int64(0)
-    if n < L[job + _MOST]:
-        L[job + _CELLS + n] = cell
-    return np.int64(1)
-
-
-@kernel("v:ALi")
-def _gather(A, L, job):
-    """List the job's rows with the hashes of their keys."""
+@kernel("i:ALiii")
+def _tallied(A, L, job, h, row):
+    """Cell of the tally for the key of a row, which has hash `h`; -1: it has too many keys."""
     xb = L[at.IDXS] + L[job + _INDEX] * at.XSZ
-    r = L[xb + at.X_REL]
+    rb = L[at.RELS] + L[xb + at.X_REL] * at.RSZ
+    cols = L[xb + at.X_COLS]
+    s = h & (_TALLY - 1)
+    while True:
+        cell = L[job + _KNOWN] + 2 * s
+        v = L[cell]
+        if v == 0:
+            if L[job + _KEYS] * 2 >= _TALLY:
+                L[job + _TALLIED] = 0
+                L[job + _KEYS] = 0
+                return np.int64(-1)
+            L[cell] = (h << 32) | (row + 1)
+            L[job + _KEYS] += 1
+            return cell
+        if (v >> 32) == h:
+            offset = L[rb + at.R_ROWS] + ((v & _MASK) - 1) * L[rb + at.R_STRIDE] + at.COLS
+            same = True
+            for k in range(L[xb + at.X_NKEY]):
+                if A[offset + L[cols + k]] != A[(job + _KEY) * 2 + k]:
+                    same = False
+                    break
+            if same:
+                return cell
+        s = (s + 1) & (_TALLY - 1)
+
+
+@kernel("v:ALiiii")
+def _take(A, L, job, step, row, offset):
+    """Count, list or enter a row, if it is of the job's part."""
+    xb = L[at.IDXS] + L[job + _INDEX] * at.XSZ
+    h = _key_of(A, L, xb, offset, (job + _KEY) * 2)
+    if L[job + _OF] > 1 and (h * L[job + _OF]) >> at.HASH_BITS != L[job + _PART]:
+        return
+    if step == _LISTING:
+        place = job + _COUNTS + (h >> _RANGE)
+        L[L[job + _LIST] + L[place]] = (h << 32) | row
+        L[place] += 1
+        return
+    cell = np.int64(-1)
+    if L[job + _TALLIED]:
+        cell = _tallied(A, L, job, h, row)
+    if step == _COUNTING:
+        L[job + _COUNTS + (h >> _RANGE)] += 1
+        L[job + _ROWS] += 1
+        if cell >= 0:
+            L[cell + 1] += 1
+    elif cell >= 0:
+        position = L[cell + 1] & _MASK
+        if L[cell + 1] >> 32:
+            A[bucket_start(L, (L[cell + 1] >> 32) - 1) + position] = row
+        A[offset + L[xb + at.X_POS]] = position
+        L[cell + 1] += 1
+
+
+@kernel("v:ALii")
+def _each(A, L, job, step):
+    """Count, list or enter a job's rows, in the order in which they lie."""
+    r = L[L[at.IDXS] + L[job + _INDEX] * at.XSZ + at.X_REL]
     rb = L[at.RELS] + r * at.RSZ
     rows = L[rb + at.R_ROWS]
     stride = L[rb + at.R_STRIDE]
-    n = np.int64(0)
     if L[job + _FIRST] < 0:
         for row in range(-1 - L[job + _FIRST], L[job + _LAST]):
             offset = rows + row * stride
             if L[offset >> 1] & at.INDEXED:
-                h = _key_of(A, L, xb, offset, (job + _KEY) * 2)
-                n += _list(L, job, n, (h << 32) | row)
-    for position in range(max(L[job + _FIRST], 0), L[job + _LAST] if L[job + _FIRST] >= 0 else 0):
+                _take(A, L, job, step, np.int64(row), offset)
+        return
+    for position in range(L[job + _FIRST], L[job + _LAST]):
         value = L[L[at.Q] + position]
         if (value >> 32) == r:
             offset = rows + (value & _MASK) * stride
             if not (L[offset >> 1] & at.INDEXED):
-                h = _key_of(A, L, xb, offset, (job + _KEY) * 2)
-                n += _list(L, job, n, (h << 32) | (value & _MASK))
-    L[job + _ROWS] = n
+                _take(A, L, job, step, value & _MASK, offset)
+
+
+@kernel("v:ALi")
+def count_rows(A, L, job):
+    """Count a job's rows, by their hashes and, where they may have few keys, by these. O(rows).
+
+    A thread a job.
+    """
+    _each(A, L, job, _COUNTING)
+
+
+@kernel("v:Li")
+def make_list_room(L, job):
+    """Make room to sort a job's rows, unless its tally has all of their keys. Raises MemoryError.
+
+    It is a cell a row, and as many spare ones as the largest range of hashes has rows.
+    """
+    if L[job + _TALLIED]:
+        return
+    if L[job + _KNOWN] != 0:
+        _drop_tally(L, job)
+    largest = np.int64(0)
+    total = np.int64(0)
+    if L[job + _ROWS] < L[at.SPLIT_FROM]:
+        largest = L[job + _ROWS]
+    for k in range(256):
+        c = L[job + _COUNTS + k]
+        largest = max(largest, c)
+        L[job + _COUNTS + k] = total
+        total += c
+    L[job + _LIST] = scratch(L, (total + largest) * 2, np.int64(0)) // 2
+    L[job + _LISTED] = total + largest
 
 
 @kernel("i:Lii")
 def _run_end(L, job, begin):
     """Where the rows end whose keys have the hash of the one at `begin`."""
-    cells = job + _CELLS
+    cells = L[job + _LIST]
     end = begin + 1
     while end < L[job + _ROWS] and (L[cells + end] >> 32) == (L[cells + begin] >> 32):
         end += 1
@@ -179,7 +281,7 @@ def _look_ahead(A, L, job, begin, end):
     rb = L[at.RELS] + L[xb + at.X_REL] * at.RSZ
     rows = L[rb + at.R_ROWS]
     stride = L[rb + at.R_STRIDE]
-    cells = job + _CELLS
+    cells = L[job + _LIST]
     n = L[job + _ROWS]
     for k in range(begin, end):
         if k + _AHEAD < n:
@@ -209,20 +311,31 @@ def _class_for(count):
     return c
 
 
-@kernel("i:ALi")
+@kernel("v:ALi")
 def sort_keys(A, L, job):
     """Sort a job's rows by their keys, and count what these need. O(rows). A thread a job.
 
-    Keys of one hash count as one: where they are not, some of their rows are left over. Returns 0
-    where the job has no room for all rows, since many have one key: it is to be closed.
+    Keys of one hash count as one: where they are not, some of their rows are left over. Rows of a
+    tally stay where they are.
     """
-    _gather(A, L, job)
     x = L[job + _INDEX]
     n = L[job + _ROWS]
-    if n > L[job + _MOST]:
-        return np.int64(0)
-    cells = job + _CELLS
-    sort_by_hash(L, cells, cells + L[job + _MOST], n, job + _COUNTS)
+    if L[job + _TALLIED]:
+        for cell in range(L[job + _KNOWN] + 1, L[job + _KNOWN] + 2 * _TALLY, 2):
+            if L[cell] > 1:
+                L[job + _UNITS] += (2 << _class_for(L[cell])) // 4
+        return
+    _each(A, L, job, _LISTING)
+    cells = L[job + _LIST]
+    spare = cells + n
+    if n < L[at.SPLIT_FROM]:
+        sort_by_hash(L, cells, spare, n, job + _SORT)
+    else:
+        begin = np.int64(0)
+        for k in range(256):  # each ends where the next began
+            end = L[job + _COUNTS + k]
+            sort_by_hash(L, cells + begin, spare, end - begin, job + _SORT)
+            begin = end
     begin = np.int64(0)
     while begin < n:
         end = _run_end(L, job, begin)
@@ -239,7 +352,6 @@ def sort_keys(A, L, job):
             if c > size:
                 L[job + _UNITS] += (2 << c) // 4
         begin = end
-    return np.int64(1)
 
 
 @kernel("i:Liiii")
@@ -253,6 +365,27 @@ def _free_slot(L, base, cap, h, end):
         if s == cap:
             s = 0
     return base + 2 * s
+
+
+@kernel("v:Li")
+def _enter_tally(L, job):
+    """Give each key of a tally its slot and its bucket, which is empty."""
+    xb = L[at.IDXS] + L[job + _INDEX] * at.XSZ
+    ref = L[job + _REF]
+    for cell in range(L[job + _KNOWN], L[job + _KNOWN] + 2 * _TALLY, 2):
+        if L[cell] != 0:
+            h = L[cell] >> 32
+            slot = _free_slot(L, L[xb + at.X_SLOTS], L[xb + at.X_CAP], h, np.int64(0))
+            count = L[cell + 1]
+            L[slot] = L[cell]
+            L[slot + 1] = count
+            L[cell + 1] = 0
+            if count > 1:
+                c = _class_for(count)
+                L[slot] = (h << 32) | (ref + 1)
+                L[slot + 1] = (c << 32) | count
+                L[cell + 1] = (ref + 1) << 32
+                ref += (2 << c) // 4
 
 
 @kernel("v:Li")
@@ -284,6 +417,8 @@ def make_index_room(L, job):
     grow_buckets(L, L[job + _UNITS])
     L[job + _REF] = L[at.BUCKET_TOP]
     L[at.BUCKET_TOP] += L[job + _UNITS]
+    if L[job + _TALLIED]:
+        _enter_tally(L, job)
 
 
 @kernel("v:ALi")
@@ -292,6 +427,9 @@ def enter_keys(A, L, job):
 
     Keys that find no free slot in the part's own range are left over.
     """
+    if L[job + _TALLIED]:
+        _each(A, L, job, _ENTERING)
+        return
     x = L[job + _INDEX]
     xb = L[at.IDXS] + x * at.XSZ
     cols = L[xb + at.X_COLS]
@@ -304,8 +442,7 @@ def enter_keys(A, L, job):
     if L[job + _OF] > 1:
         least = (((L[job + _PART] + 1) << at.HASH_BITS) + L[job + _OF] - 1) // L[job + _OF]
         limit = (least * cap) >> at.HASH_BITS
-    cells = job + _CELLS
-    spare = cells + L[job + _MOST]
+    cells = L[job + _LIST]
     ref = L[job + _REF]
     keys = np.int64(0)
     begin = np.int64(0)
@@ -331,8 +468,8 @@ def enter_keys(A, L, job):
                 L[cells + begin + count], L[cells + k] = L[cells + k], L[cells + begin + count]
                 count += 1
             else:
-                L[spare + L[job + _LEFT]] = L[cells + k] & _MASK
-                L[job + _LEFT] += 1
+                A[offset - at.COLS + L[xb + at.X_POS]] = L[job + _LEFT]
+                L[job + _LEFT] = (L[cells + k] & _MASK) + 1
         if count > 0:
             held = np.int64(0)
             size = np.int64(0)
@@ -347,8 +484,10 @@ def enter_keys(A, L, job):
                 if size:
                     for k in range(held):
                         A[bucket_start(L, ref) + k] = A[bucket_start(L, own) + k]
-                    L[job + _FREED] += 1
-                    L[spare + L[job + _ROWS] - L[job + _FREED]] = (size << 32) | own
+                    if L[job + _FREED + size] == 0:
+                        L[job + _FREED_FIRST + size] = own + 1
+                    A[bucket_start(L, own)] = L[job + _FREED + size]
+                    L[job + _FREED + size] = own + 1
                 own = ref
                 size = _class_for(held + count)
                 ref += (2 << size) // 4
@@ -374,7 +513,10 @@ def _close(L, job):
     while L[before] != job:
         before = L[before] + _NEXT
     L[before] = L[job + _NEXT]
-    recycle(L, job * 2, (_CELLS + 2 * L[job + _MOST]) * 2)
+    _drop_tally(L, job)
+    if L[job + _LISTED] > 0:
+        recycle(L, L[job + _LIST] * 2, L[job + _LISTED] * 2)
+    recycle(L, job * 2, np.int64(_CELLS * 2))
 
 
 @kernel("v:L")
@@ -389,20 +531,26 @@ def end_entering(A, L, job):
     """Close a job: its index has its new keys, rows left over, and what it outgrew goes."""
     x = L[job + _INDEX]
     xb = L[at.IDXS] + x * at.XSZ
-    cells = job + _CELLS
-    spare = cells + L[job + _MOST]
-    n = L[job + _ROWS]
     L[xb + at.X_USED] += L[job + _KEYS]
     L[xb + at.X_LATE] = 0
-    if L[xb + at.X_FILTER] != 0:
-        for k in range(n):
+    if L[job + _TALLIED]:
+        note_keys(L, x)
+    elif L[xb + at.X_FILTER] != 0:
+        cells = L[job + _LIST]
+        for k in range(L[job + _ROWS]):
             if k == 0 or (L[cells + k] >> 32) != (L[cells + k - 1] >> 32):
                 note_key(L, xb, L[cells + k] >> 32)
-    for k in range(L[job + _FREED]):
-        freed = L[spare + n - 1 - k]
-        bucket_give(A, L, freed & _MASK, freed >> 32)
-    for k in range(L[job + _LEFT]):
-        idx_add(A, L, x, L[spare + k])
+    for c in range(32):
+        if L[job + _FREED + c] != 0:
+            first = bucket_start(L, L[job + _FREED_FIRST + c] - 1)
+            A[first] = L[at.BUCKET_FREE + c]
+            L[at.BUCKET_FREE + c] = L[job + _FREED + c]
+    rb = L[at.RELS] + L[xb + at.X_REL] * at.RSZ
+    while L[job + _LEFT] != 0:
+        row = L[job + _LEFT] - 1
+        cell = L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE] + L[xb + at.X_POS]
+        L[job + _LEFT] = np.int64(A[cell]) & _MASK
+        idx_add(A, L, x, row)
     _close(L, job)
 
 
@@ -416,7 +564,9 @@ def _fill(A, L, x, most):
     L[xb + at.X_LATE] = 1
     if last > first:
         job = entering(L, x, -1 - first, last, 0, 1)
-        sort_keys(A, L, job)  # it is all of the index, so there is room
+        count_rows(A, L, job)
+        make_list_room(L, job)
+        sort_keys(A, L, job)
         make_index_room(L, job)
         enter_keys(A, L, job)
         end_entering(A, L, job)

@@ -36,10 +36,17 @@ deep(x, w) :- path(x, y), edge(y, z), path(z, w), x != w.
 """
 
 
-@pytest.fixture(autouse=True, params=[1, 1 << 20], ids=["sorted", "row by row"])
+ENTERED = {"sorted": (1, 1 << 20), "in ranges or by tallies": (1, 0), "row by row": (1 << 20, 0)}
+"""Rows from which `kernel.enter` enters them into indexes, and from which in parts and by key."""
+FROM = [0, 0]
+
+
+@pytest.fixture(autouse=True, params=ENTERED.values(), ids=ENTERED.keys())
 def _entries(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """How rows that are taken up enter indexes: by `kernel.enter`, or one after another."""
-    monkeypatch.setattr(lanes, "_MANY", request.param)
+    """How rows that are taken up, or that a late index has yet to get, enter indexes."""
+    FROM[:] = request.param
+    monkeypatch.setattr(lanes, "_MANY", FROM[0])
+    monkeypatch.setattr(lanes, "_AT_ONCE", 100 * FROM[1])
 
 
 def load(edges, *, lanes: int, cells: int = 4000, share: int = 1, **settings) -> deltafix.Database:
@@ -47,7 +54,7 @@ def load(edges, *, lanes: int, cells: int = 4000, share: int = 1, **settings) ->
     db = deltafix.connect(RULES, **settings)
     for cell, value in (
         (at.LANES, lanes), (at.SHARE_FROM, share), (at.BATCH_FROM, 0), (at.BATCH_CELLS, cells),
-        (at.AHEAD_FROM, 0),
+        (at.AHEAD_FROM, 0), (at.SPLIT_FROM, FROM[1]), (at.TALLY_FROM, FROM[1]),
     ):  # fmt: skip
         db.instance.arena.cells[cell] = value
     with db.transaction() as tx:
@@ -111,15 +118,15 @@ def test_threads_share_an_index_where_fewer_are_left() -> None:
     assert shared == ({(0, 3), (1, 3), (2, 3)} if lanes._MANY == 1 else set())
 
 
-def test_an_index_in_which_most_rows_have_one_key_is_one_threads() -> None:
+def test_an_index_in_which_most_rows_have_one_key_is_shared_too() -> None:
     edges = [(x, 0) for x in range(1, 500)]
     with (
-        patch.object(lanes, "close_jobs", wraps=lanes.close_jobs) as close_jobs,
+        patch.object(lanes, "entering", wraps=lanes.entering) as entering,
         load(edges, lanes=4) as db,
     ):
         db.check_invariants()
         assert sorted(db.rows("path")) == edges
-        assert bool(close_jobs.call_count) == (lanes._MANY == 1)
+        assert any(call.args[-1] > 1 for call in entering.call_args_list) == (lanes._MANY == 1)
 
 
 def test_a_stop_for_the_clock_counts_no_heads(monkeypatch: pytest.MonkeyPatch) -> None:
