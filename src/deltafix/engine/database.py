@@ -288,8 +288,8 @@ class Database(Closing, Reading):
 
     def _begin(self, transaction: Transaction) -> None:
         opened = weakref.ref(transaction)
-        self.writer.acquire()
-        try:
+        # No interrupt comes between a with-statement and its lock, as one does behind `acquire`.
+        with self.writer:
             if self.closed:  # meanwhile, perhaps
                 raise TransactionError("the database is closed")
             if self._open is not _nobody:
@@ -305,12 +305,9 @@ class Database(Closing, Reading):
             numbers = self.instance.arena.numbers
             numbers[at.CANCEL] = 0  # one that came too late for an earlier epoch
             self._begun = numbers[at.EPOCHS], self.epoch
-            transaction._state, self._open = "open", opened
-        except BaseException:  # an interrupt, too, must not keep others out
-            if self._open is not opened:
-                transaction._state = "not begun"
-                self.writer.release()
-            raise
+            transaction._state = "open"
+            transaction._opened = self._open = opened
+            self.writer.acquire()  # beyond the block: one that comes here finds the lock taken
 
     def _require_no_edits(self) -> None:
         """See `Reading`."""
@@ -319,9 +316,11 @@ class Database(Closing, Reading):
         if self._open() is not None:
             raise TransactionError("this thread has a transaction open; commit or roll it back")
 
-    def _end(self) -> None:
-        self._open, self._dropped = _nobody, None
-        self.writer.release()
+    def _end(self, transaction: Transaction) -> None:
+        """Give the writer's lock back, unless that was done: an interrupt has it done again."""
+        if self._open is transaction._opened:
+            self._open, self._dropped = _nobody, None
+            self.writer.release()
 
     def abandon(self) -> None:
         """End a transaction whose begin was interrupted, so that nobody has it."""

@@ -164,16 +164,18 @@ class Reading(Questions):
         schema = self.instance.schema(relation)
         self.settle()
         wanted = schema.as_row(pattern)
-        alone = self.writer.acquire(blocking=False)
+        taken: list[bool] = []
         try:
+            # One call, behind which an interrupt finds it noted.
+            taken.extend(map(self.writer.acquire, (False,)))
             with self.instance.gate:
                 instance = self.instance
                 instance.number(relation)
                 values = instance.codes
                 arena, linked = instance.arena, instance.linked
-                codes = select(arena, linked, values, schema, wanted, alone=alone)
+                codes = select(arena, linked, values, schema, wanted, alone=taken[0])
         finally:
-            if alone:
+            if taken == [True]:
                 self.writer.release()
         return CodedRows(schema, codes, values)
 

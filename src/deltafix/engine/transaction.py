@@ -61,6 +61,7 @@ class Transaction:
     _delta: Delta | None = None
     _rule_edits: Sequence[RuleEdit] = ()
     _state = "not begun"
+    _opened: Callable[[], Transaction | None] | None = None
 
     def __init__(self, db: Database, missing: str) -> None:
         if missing not in ("error", "ignore"):
@@ -344,23 +345,26 @@ class Transaction:
     def _settle(self) -> None:
         """End the open transaction as the kernel has; an interrupt is raised behind that."""
         interrupted = None
-        try:
-            while self._state == "open":
-                try:
-                    whole(self._follow_kernel)
-                except KeyboardInterrupt as error:  # it was done, or was not begun
-                    interrupted = error
-                except RuntimeError:
-                    if self._state != "open":
-                        raise
-                    self._follow_kernel()  # Python ends, and has no threads any more
-        finally:
-            if self._state == "committed":
+        while True:
+            try:
+                if self._state == "open":
+                    self._follow_whole()
                 self._end()
-            elif self._state != "open":
-                self._db._end()
+                break
+            except KeyboardInterrupt as error:  # what it broke off is done again
+                interrupted = error
         if interrupted is not None:
             raise interrupted
+
+    def _follow_whole(self) -> None:
+        try:
+            whole(self._follow_kernel)
+        except RuntimeError:
+            if self._state == "open":
+                self._follow_kernel()  # Python ends, and has no threads any more
+            else:
+                self._end()
+                raise
 
     def _follow_kernel(self) -> None:
         """Behind its commit the epoch stands, and all else is to follow; else all is undone."""
@@ -375,14 +379,12 @@ class Transaction:
 
     def _end(self) -> None:
         db = self._db
-        if not (db._watchers.all and db._is_noticed):
-            if db._open() is self:
-                db._end()
+        if not (self.is_committed and db._watchers.all and db._is_noticed):
+            db._end(self)
             return
         # Other threads' epochs wait until this one is told of: watchers hear them in order.
         with db.writer:
-            if db._open() is self:
-                db._end()
+            db._end(self)
             db._watchers.committed(self)
 
     def _require_open(self) -> None:

@@ -12,9 +12,9 @@ rows an edit has is not known here.
 
 from __future__ import annotations
 
+from _thread import RLock
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from threading import RLock
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from deltafix.errors import (
@@ -358,27 +358,30 @@ class Transactions(Maintained):
         return relation
 
 
-class Turn:
+class Turn(RLock):  # type: ignore[misc]  # final to mypy alone
     """The thread that is in a connection. Another one is refused meanwhile, and waits for nothing.
 
-    Its statements would be a part of this one's, whose reads and undoing take no notice of them.
+    Its statements would be a part of this one's, whose reads and undoing take no notice of them. A
+    lock, since its `__exit__` is one call: an interrupt could come as one of Python's began.
     """
 
-    __slots__ = ("_lock",)
+    __slots__ = ()
 
-    def __init__(self) -> None:
-        self._lock = RLock()
-
-    def __enter__(self) -> None:
-        if not self._lock.acquire(blocking=False):
+    def __enter__(self) -> bool:  # type: ignore[override]  # it waits for nothing
+        taken: list[bool] = []
+        try:
+            taken.extend(map(self.acquire, (False,)))  # behind it an interrupt finds it noted
+        except KeyboardInterrupt:
+            if taken == [True]:
+                self.release()
+            raise
+        if not taken[0]:
             message = (
                 "another thread is using this connection; threads that share one hold a lock of "
                 "theirs, from BEGIN to COMMIT"
             )
             raise SqlOperationalError(message)
-
-    def __exit__(self, *_: object) -> None:
-        self._lock.release()
+        return True
 
 
 class Transaction:

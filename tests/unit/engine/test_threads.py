@@ -155,11 +155,11 @@ def test_a_transaction_that_waited_for_a_database_that_closes_does_not_begin(mon
         writer = db.writer
 
         class Closing:
-            def acquire(self) -> bool:
+            def __enter__(self) -> bool:
                 db.close()  # another thread does, before this one's turn comes
                 return writer.acquire()
 
-            def release(self) -> None:
+            def __exit__(self, *_: object) -> None:
                 writer.release()
 
         monkeypatch.setattr(db, "writer", Closing())

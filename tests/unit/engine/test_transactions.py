@@ -8,6 +8,7 @@ import re
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -16,7 +17,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.interrupt import Interrupt
+from tests.support.interrupt import Interrupt, InterruptAtCall
 
 import deltafix
 from deltafix.engine import query, reading
@@ -604,8 +605,13 @@ def test_few_rows_and_many_go_in_and_come_out_alike(count: int) -> None:
             few.check_invariants()
 
 
-def test_an_interrupt_while_a_transaction_begins_keeps_nobody_out() -> None:
-    db = deltafix.connect(deltafix.Program.parse(".decl edge(x: number)\n.input edge"))
+@pytest.mark.parametrize("kind", [Interrupt, InterruptAtCall])
+@pytest.mark.parametrize("ends", ["begins", "is rolled back", "is committed", "is read beside"])
+def test_an_interrupt_of_a_transaction_keeps_nobody_out(
+    kind: type[Interrupt], ends: str, tmp_path: Path
+) -> None:
+    program = deltafix.Program.parse(".decl edge(x: number)\n.input edge")
+    db = deltafix.connect(program, tmp_path / "state")
     inserted: list[deltafix.Delta] = []
 
     def write() -> None:
@@ -613,20 +619,34 @@ def test_an_interrupt_while_a_transaction_begins_keeps_nobody_out() -> None:
             tx.insert("edge", [(len(inserted),)])
         inserted.append(tx.delta)
 
-    for line in itertools.count():
+    for place in itertools.count():
         tx = None
-        with suppress(KeyboardInterrupt), Interrupt(line, "engine") as interrupt:
+        if ends in ("is rolled back", "is committed"):
             tx = db.transaction()
-        if tx is not None:
+            tx.insert("edge", [(-1 - place,)])
+        with suppress(KeyboardInterrupt), kind(place, "engine") as interrupt:
+            if ends == "is read beside":
+                db.select("edge", (1,))
+            elif tx is None:
+                tx = db.transaction()
+            elif ends == "is committed":
+                tx.commit()
+            else:
+                tx.rollback()
+        if tx is not None and ends != "is committed":
+            with suppress(deltafix.errors.TransactionError):  # it may have been, or not
+                tx.rollback()
+        elif tx is not None and tx._state == "open":
             tx.rollback()
         thread = threading.Thread(target=write, daemon=True)
         thread.start()
         thread.join(20)
-        assert len(inserted) == line + 1
-        assert inserted[line]["edge"].added == [(line,)]
+        assert len(inserted) == place + 1
+        assert inserted[place]["edge"].added == [(place,)]
         if not interrupt.came:
             break
-    assert line > 10
+    assert place > 5
+    db.close()
 
 
 def test_a_delta_of_few_wide_rows_has_them_whole() -> None:

@@ -318,17 +318,16 @@ class DurableDatabase(Database):
         if self._ready:
             self._state.undo(self.epoch)
 
-    def _end(self) -> None:
+    def _end(self, transaction: Transaction) -> None:
         try:
-            open_ = self._open()
-            if self._ready and open_ is not None and open_.is_committed:
+            if self._ready and transaction.is_committed and self._open is transaction._opened:
                 self._images.note()
                 if self._edited is not None:
                     self._images.edited()
                 if self._state.is_full:
                     self._compact_quietly()
         finally:
-            super()._end()
+            super()._end(transaction)
 
     def _compact_quietly(self) -> None:
         """The epoch is committed: a compaction that fails is told, and tried again later."""
