@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from deltafix.kernel import layout as at
-from deltafix.kernel.enter import sort_by_hash
+from deltafix.kernel.enter import RANGE, range_starts, sort_ranges
 from deltafix.kernel.index import idx_add, takes
 from deltafix.kernel.jit import kernel
 from deltafix.kernel.keys import hash_words, key_find, key_insert
@@ -66,21 +66,29 @@ def bulk_rows(A, L, rows, r, n, skipped):
 
     The cells at `skipped`, zeroed, one for 32 rows, get the bits of those that were not: an equal
     one stands earlier in the batch, or was there (the caller's business). Room for keys, rows,
-    queue and changes was made. O(n). Worked in are two cells a row; which row became of each is
-    only noted where they do not lie one behind the other.
+    queue and changes was made. O(n). Worked in is a cell a row; which row became of each is only
+    noted where they do not lie one behind the other.
     """
     rb = L[at.RELS] + r * at.RSZ
     arity = L[rb + at.R_ARITY]
     holds = L[rb + at.R_RULES] == 0
-    words = n * 4 + 512
-    cells = scratch(L, words, np.int64(0)) // 2
-    spare = cells + n
+    counts = scratch(L, L[at.LEAST_BLOCK], np.int64(512)) // 2
     for i in range(n):
-        L[cells + i] = (hash_words(rows, i * arity, arity) << 32) | i
-    sort_by_hash(L, cells, spare, n, spare + n)
+        L[counts + (hash_words(rows, i * arity, arity) >> RANGE)] += 1
+    words = (n + range_starts(L, counts, n)) * 2
+    cells = scratch(L, words, np.int64(0)) // 2
+    for i in range(n):
+        h = hash_words(rows, i * arity, arity)
+        place = counts + (h >> RANGE)
+        L[cells + L[place]] = (h << 32) | i
+        L[place] += 1
+    sort_ranges(L, cells, n, counts, counts + 256)
+    recycle(L, counts * 2, L[at.LEAST_BLOCK])
     fresh = n - _skip_known(A, L, rows, r, n, cells, skipped)
     first = L[rb + at.R_N]
-    scattered = fresh < n or L[rb + at.R_FREE] >= 0
+    scattered = np.int64(0)
+    if fresh < n or L[rb + at.R_FREE] >= 0:
+        scattered = scratch(L, n, np.int64(0))
     for i in range(n):
         if is_skipped(L, skipped, np.int64(i)):
             continue
@@ -93,11 +101,11 @@ def bulk_rows(A, L, rows, r, n, skipped):
         push(L, at.Q, (r << 32) | row)
         push(L, rb + at.R_CHANGED, row)
         if scattered:
-            L[spare + i] = row
+            A[scattered + i] = row
     for k in range(n):
         i = L[cells + k] & _MASK
         if not is_skipped(L, skipped, i):
-            row = L[spare + i] if scattered else first + i
+            row = np.int64(A[scattered + i]) if scattered else first + i
             key_insert(L, r, row, L[cells + k] >> 32)
     if holds:
         L[rb + at.R_NOW] += fresh
@@ -112,4 +120,6 @@ def bulk_rows(A, L, rows, r, n, skipped):
                 if takes(L, x, row):
                     idx_add(A, L, x, row)
     recycle(L, cells * 2, words)
+    if scattered:
+        recycle(L, scattered, n)
     return fresh

@@ -62,7 +62,7 @@ def insert_rows(A, L, rows, r, n):
     room(L, at.Q, n)
     room(L, rb + at.R_CHANGED, n)
     if n >= _BULK and n >= L[rb + at.R_PKUSED]:
-        words = (n + 31) // 32 * 2
+        words = max((n + 31) // 32 * 2, L[at.LEAST_BLOCK])  # a smaller one is not handed back
         skipped = block(L, words) // 2
         fresh = bulk_rows(A, L, rows, r, n, skipped)
         for i in range(n if fresh < n else 0):

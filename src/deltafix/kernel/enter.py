@@ -46,7 +46,8 @@ _TALLY = 1 << 16
 
 # --- what is done with each row ------------------------------------------------------------------
 _COUNTING, _LISTING, _ENTERING = range(3)
-_RANGE = at.HASH_BITS - 8
+RANGE = at.HASH_BITS - 8
+"""A hash shifted by so many bits is the number of its range."""
 
 # --- a job's cells -------------------------------------------------------------------------------
 _INDEX = 0
@@ -105,6 +106,40 @@ def sort_by_hash(L, cells, spare, n, counts):
     if source != cells:
         for k in range(n):
             L[cells + k] = L[source + k]
+
+
+@kernel("i:Lii")
+def range_starts(L, counts, n):
+    """Turn counts of `n` cells by the upper 8 bits of their hash into where these ranges start.
+
+    Returns how many spare cells sorting them takes.
+    """
+    largest = np.int64(0)
+    total = np.int64(0)
+    if n < L[at.SPLIT_FROM]:
+        largest = n
+    for k in range(256):
+        c = L[counts + k]
+        largest = max(largest, c)
+        L[counts + k] = total
+        total += c
+    return largest
+
+
+@kernel("v:Liiii")
+def sort_ranges(L, cells, n, ends, counts):
+    """Sort `n` cells that lie in the ranges of their hashes, which end at `ends`; spare ones follow.
+
+    `counts` as in `sort_by_hash`. Of few cells all are one range.
+    """
+    if n < L[at.SPLIT_FROM]:
+        sort_by_hash(L, cells, cells + n, n, counts)
+        return
+    begin = np.int64(0)
+    for k in range(256):  # each ends where the next began
+        end = L[ends + k]
+        sort_by_hash(L, cells + begin, cells + n, end - begin, counts)
+        begin = end
 
 
 @kernel("i:Liiiii")
@@ -191,7 +226,7 @@ def _take(A, L, job, step, row, offset):
     if L[job + _OF] > 1 and (h * L[job + _OF]) >> at.HASH_BITS != L[job + _PART]:
         return
     if step == _LISTING:
-        place = job + _COUNTS + (h >> _RANGE)
+        place = job + _COUNTS + (h >> RANGE)
         L[L[job + _LIST] + L[place]] = (h << 32) | row
         L[place] += 1
         return
@@ -199,7 +234,7 @@ def _take(A, L, job, step, row, offset):
     if L[job + _TALLIED]:
         cell = _tallied(A, L, job, h, row)
     if step == _COUNTING:
-        L[job + _COUNTS + (h >> _RANGE)] += 1
+        L[job + _COUNTS + (h >> RANGE)] += 1
         L[job + _ROWS] += 1
         if cell >= 0:
             L[cell + 1] += 1
@@ -251,17 +286,8 @@ def make_list_room(L, job):
         return
     if L[job + _KNOWN] != 0:
         _drop_tally(L, job)
-    largest = np.int64(0)
-    total = np.int64(0)
-    if L[job + _ROWS] < L[at.SPLIT_FROM]:
-        largest = L[job + _ROWS]
-    for k in range(256):
-        c = L[job + _COUNTS + k]
-        largest = max(largest, c)
-        L[job + _COUNTS + k] = total
-        total += c
-    L[job + _LIST] = scratch(L, (total + largest) * 2, np.int64(0)) // 2
-    L[job + _LISTED] = total + largest
+    L[job + _LISTED] = L[job + _ROWS] + range_starts(L, job + _COUNTS, L[job + _ROWS])
+    L[job + _LIST] = scratch(L, L[job + _LISTED] * 2, np.int64(0)) // 2
 
 
 @kernel("i:Lii")
@@ -327,15 +353,7 @@ def sort_keys(A, L, job):
         return
     _each(A, L, job, _LISTING)
     cells = L[job + _LIST]
-    spare = cells + n
-    if n < L[at.SPLIT_FROM]:
-        sort_by_hash(L, cells, spare, n, job + _SORT)
-    else:
-        begin = np.int64(0)
-        for k in range(256):  # each ends where the next began
-            end = L[job + _COUNTS + k]
-            sort_by_hash(L, cells + begin, spare, end - begin, job + _SORT)
-            begin = end
+    sort_ranges(L, cells, n, job + _COUNTS, job + _SORT)
     begin = np.int64(0)
     while begin < n:
         end = _run_end(L, job, begin)
