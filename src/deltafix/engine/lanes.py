@@ -31,6 +31,7 @@ from deltafix.kernel.entries import (
     forget_heads,
     grow_keys,
     lend,
+    list_rows,
     maintain,
     make_index_room,
     make_list_room,
@@ -159,16 +160,14 @@ class Lanes:
             rest = rest[len(some) :]
             fewest = min(last - first for _, first, last in some)
             parts = most // len(some) if fewest >= _MANY else 1
-            opened = [entering(cells, *rows, part, parts) for rows in some for part in range(parts)]
-            jobs = [job for job in opened if job]
-            if not jobs:
-                continue
+            jobs = [entering(cells, *rows, part, parts) for rows in some for part in range(parts)]
             side_by_side(lambda n: count_rows(words, cells, jobs[n]), len(jobs))  # noqa: B023
             for job in jobs:
-                make_list_room(cells, job)
+                make_list_room(words, cells, job)
+            side_by_side(lambda n: list_rows(words, cells, jobs[n]), len(jobs))  # noqa: B023
             side_by_side(lambda n: sort_keys(words, cells, jobs[n]), len(jobs))  # noqa: B023
             for job in jobs:
-                make_index_room(cells, job)
+                make_index_room(words, cells, job)
             side_by_side(lambda n: enter_keys(words, cells, jobs[n]), len(jobs))  # noqa: B023
             for job in jobs:
                 end_entering(words, cells, job)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from deltafix.kernel import layout as at
-from deltafix.kernel.enter import RANGE, range_starts, sort_ranges
+from deltafix.kernel.enter import RANGE, sort_ranges, spare_cells
 from deltafix.kernel.index import idx_add, takes
 from deltafix.kernel.jit import kernel
 from deltafix.kernel.keys import hash_words, key_find, key_insert
@@ -75,14 +75,20 @@ def bulk_rows(A, L, rows, r, n, skipped):
     counts = scratch(L, L[at.LEAST_BLOCK], np.int64(512)) // 2
     for i in range(n):
         L[counts + (hash_words(rows, i * arity, arity) >> RANGE)] += 1
-    words = (n + range_starts(L, counts, n)) * 2
+    largest = np.int64(0)
+    for k in range(256):
+        largest = max(largest, L[counts + k])
+    words = (n + spare_cells(L, n, largest)) * 2
     cells = scratch(L, words, np.int64(0)) // 2
+    total = cells
+    for k in range(256):
+        total, L[counts + k] = total + L[counts + k], total
     for i in range(n):
         h = hash_words(rows, i * arity, arity)
         place = counts + (h >> RANGE)
-        L[cells + L[place]] = (h << 32) | i
+        L[L[place]] = (h << 32) | i
         L[place] += 1
-    sort_ranges(L, cells, n, counts, counts + 256)
+    sort_ranges(L, cells, n, counts, cells + n, counts + 256)
     recycle(L, counts * 2, L[at.LEAST_BLOCK])
     fresh = n - _skip_known(A, L, rows, r, n, cells, skipped)
     first = L[rb + at.R_N]

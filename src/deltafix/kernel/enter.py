@@ -3,11 +3,12 @@
 A slot grows with the hash, so rows sorted by hash fill an index from front to back: no cache line
 is visited twice, a key's bucket gets its final size at once, and how much room all of them need is
 known before anything is written. A job is one index and the rows that it takes: `entering` opens
-it, `count_rows` counts these, `make_list_room` makes room for a cell a row, `sort_keys` sorts them,
-`make_index_room` makes room in the index, `enter_keys` writes, `end_entering` ends it; `close_jobs`
-closes those that do not come to their end. Jobs of different indexes share nothing while they
-count, sort and write, nor do the parts of one, which are ranges of hashes and so of slots: a thread
-each will do.
+it, `count_rows` counts these, `make_list_room` makes room for a cell a row, `list_rows` lists them
+there, `sort_keys` sorts them, `make_index_room` makes room in the index, `enter_keys` writes,
+`end_entering` ends it; `close_jobs` closes those that do not come to their end. Jobs of different
+indexes share nothing while they count, list, sort and write. Nor do the parts of one, a thread
+each: they count and list a part of the rows each, then sort and write a range of hashes, so of
+slots.
 
 Where an empty index gets many rows of few keys, nothing is sorted: a job counts the rows of each
 key in a table that stays in cache (its tally), then each row goes into its bucket as it comes.
@@ -44,8 +45,6 @@ _PARTS = 3
 _TALLY = 1 << 16
 """Slots of a tally, two cells each; with a key for more than half of them it is given up."""
 
-# --- what is done with each row ------------------------------------------------------------------
-_COUNTING, _LISTING, _ENTERING = range(3)
 RANGE = at.HASH_BITS - 8
 """A hash shifted by so many bits is the number of its range."""
 
@@ -53,23 +52,25 @@ RANGE = at.HASH_BITS - 8
 _INDEX = 0
 _FIRST = 1  # its rows are the relation's among these places of the queue; below 0: those of the
 _LAST = 2  # numbers from -1 - _FIRST to _LAST that are in the other indexes
-_ROWS = 3  # how many there are
+_ROWS = 3  # how many there are: of the rows that it counts, then of those that it sorts
 _KEYS = 4  # keys that the index has not
 _UNITS = 5  # of buckets
 _REF = 6  # the first of these
 _LEFT = 7  # the last of the rows left over, counted from 1: each names the one before it where its
 # position will be
-_LIST = 8  # hash << 32 | row of each row, sorted; then spare ones for the largest range of hashes
-_LISTED = 9  # cells of both
+_LIST = 8  # hash << 32 | row of each row that it sorts
+_LISTED = 9  # of the last part: the cells of all parts' lists, and the spare ones behind them
 _NEXT = 10  # the next open job
-_PART = 11  # which part of the hashes it takes, and how many there are
+_PART = 11  # which part it is, and how many there are
 _OF = 12
 _KNOWN = 13  # the tally: hash << 32 | first row + 1, and how many rows; then bucket + 1 << 32 | how
 # many are in it. 0: there is none
 _TALLIED = 14  # 1: it has all of the job's keys
-_FREED = 16  # for each class the last of the buckets outgrown, counted from 1, which begins with
-_FREED_FIRST = 48  # the one before it, and the first of them
-_COUNTS = 80  # of rows by the upper 8 bits of their hash, and cells to sort with
+_SPARE = 15  # what it sorts with
+_TOP = 16  # of the last part: the first cell of all parts' lists
+_FREED = 17  # for each class the last of the buckets outgrown, counted from 1, which begins with
+_FREED_FIRST = 49  # the one before it, and the first of them
+_COUNTS = 96  # of rows by the upper 8 bits of their hash, and cells to sort with
 _SORT = _COUNTS + 256
 _KEY = _SORT + 256
 _CELLS = _KEY + (at.MAX_ARITY + 1) // 2
@@ -109,54 +110,38 @@ def sort_by_hash(L, cells, spare, n, counts):
 
 
 @kernel("i:Lii")
-def range_starts(L, counts, n):
-    """Turn counts of `n` cells by the upper 8 bits of their hash into where these ranges start.
-
-    Returns how many spare cells sorting them takes.
-    """
-    largest = np.int64(0)
-    total = np.int64(0)
-    if n < L[at.SPLIT_FROM]:
-        largest = n
-    for k in range(256):
-        c = L[counts + k]
-        largest = max(largest, c)
-        L[counts + k] = total
-        total += c
-    return largest
+def spare_cells(L, n, largest):
+    """How many spare cells sorting `n` takes, of which the largest range has so many."""
+    return largest if n >= L[at.SPLIT_FROM] else n
 
 
-@kernel("v:Liiii")
-def sort_ranges(L, cells, n, ends, counts):
-    """Sort `n` cells that lie in the ranges of their hashes, which end at `ends`; spare ones follow.
+@kernel("v:Liiiii")
+def sort_ranges(L, cells, n, ends, spare, counts):
+    """Sort `n` cells that lie in the ranges of their hashes, of which each ends where `ends` says.
 
-    `counts` as in `sort_by_hash`. Of few cells all are one range.
+    `spare`: as many as `spare_cells` says; `counts` as in `sort_by_hash`. Few are one range.
     """
     if n < L[at.SPLIT_FROM]:
-        sort_by_hash(L, cells, cells + n, n, counts)
+        sort_by_hash(L, cells, spare, n, counts)
         return
-    begin = np.int64(0)
-    for k in range(256):  # each ends where the next began
+    begin = cells
+    k = np.int64(0)
+    while begin < cells + n:
         end = L[ends + k]
-        sort_by_hash(L, cells + begin, cells + n, end - begin, counts)
+        sort_by_hash(L, begin, spare, end - begin, counts)
         begin = end
+        k += 1
 
 
 @kernel("i:Liiiii")
 def entering(L, x, first, last, part, parts):
-    """Open a job for index `x`: for rows of the queue from `first` to `last`. 0: there are none.
+    """Open a job for index `x`, or a part of one: for rows of the queue from `first` to `last`.
 
     Those that are in the indexes already are not among them. A `first` below 0: for the rows with
-    the numbers from `-1 - first` to `last` that are. Of them it takes those of one part of the
-    hashes; all parts are open together, and get their room in order.
+    the numbers from `-1 - first` to `last` that are. All parts are open together, and get their
+    room in order.
     """
     xb = L[at.IDXS] + x * at.XSZ
-    if first >= 0:
-        found = np.int64(0)
-        for position in range(first, last):
-            found += (L[L[at.Q] + position] >> 32) == L[xb + at.X_REL]
-        if found == 0:
-            return np.int64(0)
     job = scratch(L, np.int64(_CELLS * 2), np.int64(_CELLS * 2)) // 2
     L[job + _INDEX] = x
     L[job + _FIRST] = first
@@ -218,53 +203,25 @@ def _tallied(A, L, job, h, row):
         s = (s + 1) & (_TALLY - 1)
 
 
-@kernel("v:ALiiii")
-def _take(A, L, job, step, row, offset):
-    """Count, list or enter a row, if it is of the job's part."""
-    xb = L[at.IDXS] + L[job + _INDEX] * at.XSZ
-    h = _key_of(A, L, xb, offset, (job + _KEY) * 2)
-    if L[job + _OF] > 1 and (h * L[job + _OF]) >> at.HASH_BITS != L[job + _PART]:
-        return
-    if step == _LISTING:
-        place = job + _COUNTS + (h >> RANGE)
-        L[L[job + _LIST] + L[place]] = (h << 32) | row
-        L[place] += 1
-        return
-    cell = np.int64(-1)
-    if L[job + _TALLIED]:
-        cell = _tallied(A, L, job, h, row)
-    if step == _COUNTING:
-        L[job + _COUNTS + (h >> RANGE)] += 1
-        L[job + _ROWS] += 1
-        if cell >= 0:
-            L[cell + 1] += 1
-    elif cell >= 0:
-        position = L[cell + 1] & _MASK
-        if L[cell + 1] >> 32:
-            A[bucket_start(L, (L[cell + 1] >> 32) - 1) + position] = row
-        A[offset + L[xb + at.X_POS]] = position
-        L[cell + 1] += 1
+@kernel("i:Lii")
+def _row_at(L, job, place):
+    """The row at a place of those that a job is for; -1: it is none of them."""
+    rb = L[at.RELS] + L[L[at.IDXS] + L[job + _INDEX] * at.XSZ + at.X_REL] * at.RSZ
+    row = place
+    if L[job + _FIRST] >= 0:
+        value = L[L[at.Q] + place]
+        if (value >> 32) != L[L[at.IDXS] + L[job + _INDEX] * at.XSZ + at.X_REL]:
+            return np.int64(-1)
+        row = value & _MASK
+    is_in = (L[(L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]) >> 1] & at.INDEXED) != 0
+    return row if is_in == (L[job + _FIRST] < 0) else np.int64(-1)
 
 
-@kernel("v:ALii")
-def _each(A, L, job, step):
-    """Count, list or enter a job's rows, in the order in which they lie."""
-    r = L[L[at.IDXS] + L[job + _INDEX] * at.XSZ + at.X_REL]
-    rb = L[at.RELS] + r * at.RSZ
-    rows = L[rb + at.R_ROWS]
-    stride = L[rb + at.R_STRIDE]
-    if L[job + _FIRST] < 0:
-        for row in range(-1 - L[job + _FIRST], L[job + _LAST]):
-            offset = rows + row * stride
-            if L[offset >> 1] & at.INDEXED:
-                _take(A, L, job, step, np.int64(row), offset)
-        return
-    for position in range(L[job + _FIRST], L[job + _LAST]):
-        value = L[L[at.Q] + position]
-        if (value >> 32) == r:
-            offset = rows + (value & _MASK) * stride
-            if not (L[offset >> 1] & at.INDEXED):
-                _take(A, L, job, step, value & _MASK, offset)
+@kernel("i:Lii")
+def _place_of(L, job, part):
+    """The first place of those that a part of the job's index counts and lists."""
+    first = L[job + _FIRST] if L[job + _FIRST] >= 0 else -1 - L[job + _FIRST]
+    return first + (L[job + _LAST] - first) * part // L[job + _OF]
 
 
 @kernel("v:ALi")
@@ -273,21 +230,125 @@ def count_rows(A, L, job):
 
     A thread a job.
     """
-    _each(A, L, job, _COUNTING)
+    xb = L[at.IDXS] + L[job + _INDEX] * at.XSZ
+    rb = L[at.RELS] + L[xb + at.X_REL] * at.RSZ
+    n = np.int64(0)
+    for place in range(_place_of(L, job, L[job + _PART]), _place_of(L, job, L[job + _PART] + 1)):
+        row = _row_at(L, job, np.int64(place))
+        if row < 0:
+            continue
+        h = _key_of(A, L, xb, L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE], (job + _KEY) * 2)
+        L[job + _COUNTS + (h >> RANGE)] += 1
+        n += 1
+        if L[job + _TALLIED]:
+            cell = _tallied(A, L, job, h, row)
+            if cell >= 0:
+                L[cell + 1] += 1
+    L[job + _ROWS] = n
 
 
-@kernel("v:Li")
-def make_list_room(L, job):
-    """Make room to sort a job's rows, unless its tally has all of their keys. Raises MemoryError.
+@kernel("i:Lii")
+def _part_of(L, job, part):
+    """The job that is a part of the same index."""
+    other = L[at.JOBS]
+    while L[other + _INDEX] != L[job + _INDEX] or L[other + _PART] != part:
+        other = L[other + _NEXT]
+    return other
 
-    It is a cell a row, and as many spare ones as the largest range of hashes has rows.
+
+@kernel("i:ALiii")
+def _in_first(A, L, first, job, cell):
+    """Cell of the first part's tally for a key of another's; -1: there are too many."""
+    xb = L[at.IDXS] + L[job + _INDEX] * at.XSZ
+    rb = L[at.RELS] + L[xb + at.X_REL] * at.RSZ
+    row = (L[cell] & _MASK) - 1
+    offset = L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]
+    h = _key_of(A, L, xb, offset, (first + _KEY) * 2)
+    return _tallied(A, L, first, h, row)
+
+
+@kernel("i:ALi")
+def _join_tallies(A, L, job):
+    """Have the first part's tally count the rows of all: 1, or 0: not all have one.
+
+    Those of the others say from which place of its bucket on each key's rows go.
+    """
+    for p in range(L[job + _OF]):
+        if L[_part_of(L, job, np.int64(p)) + _TALLIED] == 0:
+            return np.int64(0)
+    for p in range(1, L[job + _OF]):
+        part = _part_of(L, job, np.int64(p))
+        L[part + _KEYS] = 0
+        for cell in range(L[part + _KNOWN], L[part + _KNOWN] + 2 * _TALLY, 2):
+            if L[cell] != 0:
+                own = _in_first(A, L, job, part, np.int64(cell))
+                if own < 0:
+                    return np.int64(0)
+                L[own + 1], L[cell + 1] = L[own + 1] + L[cell + 1], L[own + 1]
+    return np.int64(1)
+
+
+@kernel("v:ALi")
+def make_list_room(A, L, job):
+    """Make room to list and sort a job's rows, unless tallies have all keys. Raises MemoryError.
+
+    The parts of an index get it together.
+    """
+    if L[job + _PART] != 0 or _join_tallies(A, L, job):
+        return
+    parts = L[job + _OF]
+    room = np.int64(0)
+    for p in range(parts):
+        part = _part_of(L, job, np.int64(p))
+        L[part + _TALLIED] = 0
+        L[part + _KEYS] = 0
+        _drop_tally(L, part)
+        L[part + _ROWS] = 0
+        largest = np.int64(0)
+        for k in range(256 * p // parts, 256 * (p + 1) // parts):
+            n = np.int64(0)
+            for q in range(parts):
+                n += L[_part_of(L, job, np.int64(q)) + _COUNTS + k]
+            L[part + _ROWS] += n
+            largest = max(largest, n)
+        L[part + _SPARE] = spare_cells(L, L[part + _ROWS], largest)
+        room += L[part + _ROWS] + L[part + _SPARE]
+    top = scratch(L, room * 2, np.int64(0)) // 2
+    last = _part_of(L, job, parts - 1)  # the last that is closed
+    L[last + _LISTED] = room
+    L[last + _TOP] = top
+    spare = top + room
+    for p in range(parts):
+        part = _part_of(L, job, np.int64(p))
+        spare -= L[part + _SPARE]
+        L[part + _SPARE] = spare
+        L[part + _LIST] = top
+        for k in range(256 * p // parts, 256 * (p + 1) // parts):
+            for q in range(parts):
+                counts = _part_of(L, job, np.int64(q)) + _COUNTS
+                n = L[counts + k]
+                L[counts + k] = top
+                top += n
+
+
+@kernel("v:ALi")
+def list_rows(A, L, job):
+    """List a job's rows, in the ranges of their hashes, unless tallies have all keys. O(rows).
+
+    A thread a job.
     """
     if L[job + _TALLIED]:
         return
-    if L[job + _KNOWN] != 0:
-        _drop_tally(L, job)
-    L[job + _LISTED] = L[job + _ROWS] + range_starts(L, job + _COUNTS, L[job + _ROWS])
-    L[job + _LIST] = scratch(L, L[job + _LISTED] * 2, np.int64(0)) // 2
+    xb = L[at.IDXS] + L[job + _INDEX] * at.XSZ
+    rb = L[at.RELS] + L[xb + at.X_REL] * at.RSZ
+    for place in range(_place_of(L, job, L[job + _PART]), _place_of(L, job, L[job + _PART] + 1)):
+        row = _row_at(L, job, np.int64(place))
+        if row >= 0:
+            offset = L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]
+            h = _key_of(A, L, xb, offset, (job + _KEY) * 2)
+            end = job + _COUNTS + (h >> RANGE)
+            L[L[end]] = (h << 32) | row
+            L[end] += 1
 
 
 @kernel("i:Lii")
@@ -347,13 +408,15 @@ def sort_keys(A, L, job):
     x = L[job + _INDEX]
     n = L[job + _ROWS]
     if L[job + _TALLIED]:
-        for cell in range(L[job + _KNOWN] + 1, L[job + _KNOWN] + 2 * _TALLY, 2):
-            if L[cell] > 1:
-                L[job + _UNITS] += (2 << _class_for(L[cell])) // 4
+        if L[job + _PART] == 0:
+            for cell in range(L[job + _KNOWN] + 1, L[job + _KNOWN] + 2 * _TALLY, 2):
+                if L[cell] > 1:
+                    L[job + _UNITS] += (2 << _class_for(L[cell])) // 4
         return
-    _each(A, L, job, _LISTING)
     cells = L[job + _LIST]
-    sort_ranges(L, cells, n, job + _COUNTS, job + _SORT)
+    last = _part_of(L, job, L[job + _OF] - 1)  # its rows end each range
+    ends = last + _COUNTS + 256 * L[job + _PART] // L[job + _OF]
+    sort_ranges(L, cells, n, ends, L[job + _SPARE], job + _SORT)
     begin = np.int64(0)
     while begin < n:
         end = _run_end(L, job, begin)
@@ -385,9 +448,9 @@ def _free_slot(L, base, cap, h, end):
     return base + 2 * s
 
 
-@kernel("v:Li")
-def _enter_tally(L, job):
-    """Give each key of a tally its slot and its bucket, which is empty."""
+@kernel("v:ALi")
+def _enter_tally(A, L, job):
+    """Give each key of the tallies its slot and its bucket, which is empty."""
     xb = L[at.IDXS] + L[job + _INDEX] * at.XSZ
     ref = L[job + _REF]
     for cell in range(L[job + _KNOWN], L[job + _KNOWN] + 2 * _TALLY, 2):
@@ -404,10 +467,15 @@ def _enter_tally(L, job):
                 L[slot + 1] = (c << 32) | count
                 L[cell + 1] = (ref + 1) << 32
                 ref += (2 << c) // 4
+    for p in range(1, L[job + _OF]):
+        part = _part_of(L, job, np.int64(p))
+        for cell in range(L[part + _KNOWN], L[part + _KNOWN] + 2 * _TALLY, 2):
+            if L[cell] != 0:
+                L[cell + 1] |= L[_in_first(A, L, job, part, np.int64(cell)) + 1]
 
 
-@kernel("v:Li")
-def make_index_room(L, job):
+@kernel("v:ALi")
+def make_index_room(A, L, job):
     """Give a job the slots and buckets that it needs. Raises MemoryError.
 
     O(slots) where these move. The parts of an index get its slots together.
@@ -415,12 +483,10 @@ def make_index_room(L, job):
     xb = L[at.IDXS] + L[job + _INDEX] * at.XSZ
     if L[job + _PART] == 0:
         wanted = L[xb + at.X_USED]
-        part = L[at.JOBS]
-        while part != 0:
-            if L[part + _INDEX] == L[job + _INDEX]:
-                wanted += L[part + _KEYS]
-            part = L[part + _NEXT]
-        if wanted * 4 > L[xb + at.X_CAP] * 3 or L[xb + at.X_USED] == 0:
+        for p in range(L[job + _OF]):
+            wanted += L[_part_of(L, job, np.int64(p)) + _KEYS]
+        is_more = wanted > L[xb + at.X_USED]
+        if is_more and (wanted * 4 > L[xb + at.X_CAP] * 3 or L[xb + at.X_USED] == 0):
             cap = max(wanted * 3 // 2, 32) if L[xb + at.X_USED] == 0 else wanted * 2
             base = block(L, cap * 4) // 2
             old = L[xb + at.X_SLOTS]
@@ -435,18 +501,36 @@ def make_index_room(L, job):
     grow_buckets(L, L[job + _UNITS])
     L[job + _REF] = L[at.BUCKET_TOP]
     L[at.BUCKET_TOP] += L[job + _UNITS]
-    if L[job + _TALLIED]:
-        _enter_tally(L, job)
+    if L[job + _TALLIED] and L[job + _PART] == 0:
+        _enter_tally(A, L, job)
+
+
+@kernel("v:ALi")
+def _enter_rows(A, L, job):
+    """Write a job's rows, as they lie, into the buckets that its tally has for them."""
+    xb = L[at.IDXS] + L[job + _INDEX] * at.XSZ
+    rb = L[at.RELS] + L[xb + at.X_REL] * at.RSZ
+    for place in range(_place_of(L, job, L[job + _PART]), _place_of(L, job, L[job + _PART] + 1)):
+        row = _row_at(L, job, np.int64(place))
+        if row >= 0:
+            offset = L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]
+            h = _key_of(A, L, xb, offset, (job + _KEY) * 2)
+            cell = _tallied(A, L, job, h, row)
+            position = L[cell + 1] & _MASK
+            if L[cell + 1] >> 32:
+                A[bucket_start(L, (L[cell + 1] >> 32) - 1) + position] = row
+            A[offset + L[xb + at.X_POS]] = position
+            L[cell + 1] += 1
 
 
 @kernel("v:ALi")
 def enter_keys(A, L, job):
     """Write a job's rows into its index. O(rows). A thread a job.
 
-    Keys that find no free slot in the part's own range are left over.
+    Keys that find no free slot in the part's own range of them are left over.
     """
     if L[job + _TALLIED]:
-        _each(A, L, job, _ENTERING)
+        _enter_rows(A, L, job)
         return
     x = L[job + _INDEX]
     xb = L[at.IDXS] + x * at.XSZ
@@ -458,7 +542,7 @@ def enter_keys(A, L, job):
     cap = L[xb + at.X_CAP]
     limit = np.int64(0)
     if L[job + _OF] > 1:
-        least = (((L[job + _PART] + 1) << at.HASH_BITS) + L[job + _OF] - 1) // L[job + _OF]
+        least = 256 * (L[job + _PART] + 1) // L[job + _OF] << RANGE
         limit = (least * cap) >> at.HASH_BITS
     cells = L[job + _LIST]
     ref = L[job + _REF]
@@ -533,7 +617,7 @@ def _close(L, job):
     L[before] = L[job + _NEXT]
     _drop_tally(L, job)
     if L[job + _LISTED] > 0:
-        recycle(L, L[job + _LIST] * 2, L[job + _LISTED] * 2)
+        recycle(L, L[job + _TOP] * 2, L[job + _LISTED] * 2)
     recycle(L, job * 2, np.int64(_CELLS * 2))
 
 
@@ -552,7 +636,8 @@ def end_entering(A, L, job):
     L[xb + at.X_USED] += L[job + _KEYS]
     L[xb + at.X_LATE] = 0
     if L[job + _TALLIED]:
-        note_keys(L, x)
+        if L[job + _PART] == 0:
+            note_keys(L, x)
     elif L[xb + at.X_FILTER] != 0:
         cells = L[job + _LIST]
         for k in range(L[job + _ROWS]):
@@ -583,9 +668,10 @@ def _fill(A, L, x, most):
     if last > first:
         job = entering(L, x, -1 - first, last, 0, 1)
         count_rows(A, L, job)
-        make_list_room(L, job)
+        make_list_room(A, L, job)
+        list_rows(A, L, job)
         sort_keys(A, L, job)
-        make_index_room(L, job)
+        make_index_room(A, L, job)
         enter_keys(A, L, job)
         end_entering(A, L, job)
     L[xb + at.X_LATE] = 0 if last >= rows else at.PART + last
