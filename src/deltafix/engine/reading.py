@@ -278,7 +278,7 @@ class Reading(Questions):
             reranked=int(cells[at.C_RERANKED]),
             abandoned=int(cells[at.C_ABANDONED]),
             taken=int(cells[at.C_TAKEN]),
-            changed=int(cells[at.DELTA + 1]),
+            changed=int(cells[at.N_CHANGED]),
             probed=int(cells[at.C_PROBED]),
             strata_run=strata,
             strata_skipped=instance.ran - strata,

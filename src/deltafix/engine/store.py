@@ -62,7 +62,7 @@ def few_changes(arena: Arena) -> list[int] | None:
 
     One call and one list: each number that is read by itself costs 60 ns.
     """
-    if arena.numbers[at.DELTA + 1] > FEW:
+    if arena.numbers[at.N_CHANGED] > FEW:
         return None
     out, numbers = arena.few
     used = read_changes(arena.words, arena.cells, out)

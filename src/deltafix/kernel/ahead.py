@@ -20,6 +20,8 @@ from deltafix.kernel.filters import finds_nothing
 from deltafix.kernel.index import bucket_start, idx_key
 from deltafix.kernel.jit import kernel, prefetch
 
+_MANY = 1 << 12
+"""Rows taken up from which the queue is trimmed."""
 _ROW = 24
 _SLOT = 16
 _BUCKET = 9
@@ -193,6 +195,19 @@ def forget_probes(L):
     """Nothing has been asked for."""
     for k in range(at.RING_ROWS):
         L[at.RINGS + k * at.PROBE_CELLS] = -1
+
+
+@kernel("v:L")
+def trim_queue(L):
+    """Take rows that were taken up out of the queue, once they are half of many. Amortised O(1)."""
+    done = L[at.S_HEAD]
+    if done < _MANY or done * 2 < L[at.Q + 1]:
+        return
+    for k in range(L[at.Q + 1] - done):
+        L[L[at.Q] + k] = L[L[at.Q] + done + k]
+    L[at.Q + 1] -= done
+    L[at.S_HEAD] = 0
+    forget_probes(L)
 
 
 @kernel("v:ALPi")

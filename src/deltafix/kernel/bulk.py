@@ -18,6 +18,7 @@ from deltafix.kernel.index import idx_add, takes
 from deltafix.kernel.jit import kernel
 from deltafix.kernel.keys import hash_words, key_find, key_insert
 from deltafix.kernel.memory import new_row, push, recycle, scratch
+from deltafix.kernel.runs import note_created
 
 _MASK = 0xFFFFFFFF
 
@@ -66,7 +67,7 @@ def bulk_rows(A, L, rows, r, n, known):
 
     Leaves in the cells at `known` what became of each row: its number if created, -1 if an equal
     one stands earlier in the batch, -2 if it was there (the caller's business). Room for keys,
-    rows, queue and changes was made. O(n).
+    rows and lists was made. O(n).
     """
     rb = L[at.RELS] + r * at.RSZ
     arity = L[rb + at.R_ARITY]
@@ -88,7 +89,7 @@ def bulk_rows(A, L, rows, r, n, known):
         if holds:
             word |= at.NOW | at.INDEXED
         L[(L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]) >> 1] = word
-        push(L, at.Q, (r << 32) | row)
+        note_created(L, (r << 32) | row, 1)
         push(L, rb + at.R_CHANGED, row)
         L[known + i] = row
         L[created + fresh] = row

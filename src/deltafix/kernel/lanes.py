@@ -25,6 +25,7 @@ from __future__ import annotations
 import numpy as np
 
 from deltafix.kernel import layout as at
+from deltafix.kernel.ahead import trim_queue
 from deltafix.kernel.batch import PARTS, TEMPORARY, ask_row, count_known, entry_width
 from deltafix.kernel.blocks import next_item
 from deltafix.kernel.emit import gain
@@ -32,6 +33,7 @@ from deltafix.kernel.index import index_row
 from deltafix.kernel.jit import kernel, prefetch
 from deltafix.kernel.keys import key_find, key_reserve, open_growth
 from deltafix.kernel.memory import recycle, room, row_room, scratch
+from deltafix.kernel.runs import note_created
 
 _TAKE = 7  # `maintain`'s phase
 _GROWS = 2
@@ -334,6 +336,7 @@ def close_round(L, P):
         _collect(L, P, t, np.int64(lane * at.LANE_CELLS), np.int64(lane * at.LANE_CELLS))
     if L[at.S_PHASE] % 16 == _TAKE:
         L[at.S_HEAD] = L[at.S_END]
+        trim_queue(L)
     else:
         L[at.S_ROW] = L[at.S_END]
 
@@ -532,19 +535,25 @@ def place_heads(A, L, P):
             n += L[own + _Z_REL_CELLS] - L[own]
         row_room(A, L, np.int64(P[P[t + at.T_RELS] + k]), n)
         total += n
-    room(L, at.Q, total)
+    room(L, at.CREATED, np.int64(2 * P[t + at.T_NRELS]))
+    if L[at.RECURSIVE]:
+        room(L, at.Q, total)
+    L[at.S_QUEUED] += total
     for k in range(P[t + at.T_NRELS]):
-        rb = L[at.RELS] + P[P[t + at.T_RELS] + k] * at.RSZ
+        r = np.int64(P[P[t + at.T_RELS] + k])
+        rb = L[at.RELS] + r * at.RSZ
         for z in range(L[at.LANES]):
             own = _zone(L, P, t, z) + _Z_RELS + k * _Z_REL_CELLS
             n = L[own + _Z_REL_CELLS] - L[own]
+            if n > 0:
+                note_created(L, (r << 32) | L[rb + at.R_N], n)
             L[own + 1] = L[rb + at.R_N]
             L[own + 2] = L[at.CLOCK]
             L[own + 3] = L[at.Q + 1]
             L[rb + at.R_N] += n
             L[rb + at.R_PKUSED] += n
             L[at.CLOCK] += n * at.GAP
-            L[at.Q + 1] += n
+            L[at.Q + 1] += n if L[at.RECURSIVE] else 0
             L[at.C_CREATED] += n
     if 0 < L[at.MAX_ROWS] < L[at.C_CREATED]:
         L[at.ERROR] = at.ERR_ROWS
@@ -590,7 +599,8 @@ def place_zone(A, L, P, z):
             for c in range(arity):
                 A[offset + at.COLS + c] = A[2 * e + 4 + c]
             L[slot] = (L[e] << 32) | (row + 1)
-            L[queued] = (r << 32) | row
+            if L[at.RECURSIVE]:
+                L[queued] = (r << 32) | row
             queued += 1
             row += 1
 

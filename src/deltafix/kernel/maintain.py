@@ -168,7 +168,7 @@ def _batch(L, P, t):
 
     Heads that go into folds do not; then only the rows to come are looked at early.
     """
-    created = L[at.S_ROW] if L[at.PIPE] else L[at.Q + 1] - L[at.S_Q0]
+    created = L[at.S_ROW] if L[at.PIPE] else L[at.S_QUEUED]
     if (
         L[at.BATCH] == 0
         and created >= L[at.BATCH_FROM]
@@ -318,9 +318,10 @@ def _advance(A, L, P):
             L[at.RECURSIVE] = P[t + at.T_RECURSIVE]
             L[at.PIPE] = P[t + at.T_PIPE]
             L[at.S_MODE] = at.MODE_CREATE
-            L[at.S_Q0] = L[at.Q + 1]
+            L[at.S_CREATED] = L[at.CREATED + 1]
             L[at.S_J0] = L[at.J + 1]
-            L[at.S_HEAD] = L[at.Q + 1]
+            L[at.S_HEAD] = 0
+            L[at.S_QUEUED] = 0
             L[at.S_FULL] = 0
             L[at.S_REST] = 0
             L[at.S_VAIN] = 0
