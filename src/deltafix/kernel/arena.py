@@ -50,6 +50,8 @@ _SPLIT_FROM = 1 << 18
 """2 MB of cells to sort, twice a second-level cache."""
 _TALLY_FROM = 1 << 16
 """Rows for which a table of 1 MB is worth clearing."""
+_MOST_QUEUED = 1 << 22
+"""32 MiB of the queue; rounds of so many rows stop no oftener than their batches are full."""
 _ASK_CALLS = _ASK_AHEAD = 1 << 14
 """Some thousand calls a stop, and rows that are run twice at most for one (`ask`)."""
 _FEW_WORDS = 512
@@ -87,6 +89,7 @@ class Arena:
         cells[at.FREE + 2] = _FREE_BLOCKS
         self.vector(at.Q, 64)
         self.vector(at.CREATED, 64)
+        self.vector(at.WAITING, 64)
         self.vector(at.J, 192)
         self.vector(at.HEAP, 64)
         self.vector(at.DELTA, 64)
@@ -110,6 +113,7 @@ class Arena:
         cells[at.PARTS_FROM] = _PARTS_FROM
         cells[at.SHARE_FROM] = _SHARE_FROM
         cells[at.SPLIT_FROM] = _SPLIT_FROM
+        cells[at.MOST_QUEUED] = _MOST_QUEUED
         cells[at.TALLY_FROM] = _TALLY_FROM
         cells[at.LOOKS] = _LOOKS
         cells[at.ASK_CALLS] = _ASK_CALLS

@@ -18,7 +18,7 @@ from deltafix.kernel.held import outranked
 from deltafix.kernel.jit import kernel, prefetch
 from deltafix.kernel.keys import key_find, key_insert, key_reserve
 from deltafix.kernel.memory import new_row, push, room, row_room
-from deltafix.kernel.runs import note_created
+from deltafix.kernel.runs import note_created, push_run
 
 
 @kernel("v:ALii")
@@ -144,6 +144,7 @@ def gain(A, L, o, h, m, r, mode):
         key_reserve(L, r, 1)
         row_room(A, L, r, 1)
         room(L, at.CREATED, 1)
+        room(L, at.WAITING, 1)
         row = new_row(A, L, A, r, o)
         key_insert(L, r, row, h)
         note_created(L, (r << 32) | row, 1)
@@ -163,7 +164,7 @@ def gain(A, L, o, h, m, r, mode):
         A[offset + L[rb + at.R_ALL]] = 1
     L[at.S_QUEUED] += 1
     if L[at.RECURSIVE]:
-        push(L, at.Q, (r << 32) | row)
+        push_run(L, np.int64(at.WAITING), (r << 32) | row, np.int64(1))
 
 
 @kernel("v:ALii")

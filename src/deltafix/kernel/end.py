@@ -52,7 +52,7 @@ def _commit_row(A, L, value):
 @kernel("v:L")
 def _clear(L):
     """Empty journal, queue, heap and change lists: the next epoch starts from here."""
-    for v in (at.J, at.Q, at.CREATED, at.HEAP, at.OPEN, at.TALLIES):
+    for v in (at.J, at.Q, at.WAITING, at.CREATED, at.HEAP, at.OPEN, at.TALLIES):
         empty(L, np.int64(v))
     L[at.S_CREATED] = 0
     for r in range(L[at.N_RELS]):

@@ -37,9 +37,9 @@ ERROR = 11  # why a run stopped (ERR_*)
 QUOTA = 12  # rows probed + derivations after which a run yields to its caller
 EPOCH_BASE = 13  # CLOCK at the start of the epoch
 EPOCHS = 14  # epochs committed: tells whoever was interrupted whether one stands
-# queue of rows that wait to be true (rel << 32 | row), journal of touched rows (3 cells each), wave
-# heap (2 cells each): a vector is (first cell, length, capacity). Blocks handed back in this run:
-# first cell, how many (2 cells each), room
+# queue of rows that become true next (rel << 32 | row), journal of touched rows (3 cells each),
+# wave heap (2 cells each): a vector is (first cell, length, capacity). Blocks handed back in this
+# run: first cell, how many (2 cells each), room
 Q = 16
 J = 20
 HEAP = 24
@@ -185,6 +185,8 @@ TALLY_FROM = 351  # rows of an empty index from which those of each key are coun
 CREATED = 352  # rows that the epoch created: rel << 32 | row, in runs
 S_QUEUED = 355  # rows that the stratum has queued, or created
 N_CHANGED = 356  # rows of DELTA
+WAITING = 357  # rows that become true when those of Q have: rel << 32 | row, in runs
+MOST_QUEUED = 360  # rows of Q: of those that wait, so many at a time
 HEADER_CELLS = 512
 
 # scratch words right behind the header

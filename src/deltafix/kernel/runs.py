@@ -1,4 +1,4 @@
-"""Lists of rows in runs: what an epoch created, and what it changed.
+"""Lists of rows in runs: what an epoch created, what waits to become true, and what it changed.
 
 A vector of cells. A row is one cell, `relation << 32 | row` (of changes `relation << 33 | row << 1
 | added`); where the rows behind it follow one another, the next cell says how many these are, as
@@ -33,19 +33,22 @@ def push_run(L, v, value, step):
     push(L, v, value)
 
 
-@kernel("v:Lii")
-def note_created(L, value, n):
-    """List `n` rows, the first of which is `relation << 32 | row`, as created.
-
-    Takes two cells at most.
-    """
-    push_run(L, np.int64(at.CREATED), value, np.int64(1))
+@kernel("v:Liii")
+def push_rows(L, v, value, n):
+    """Append `n` rows, the first of which is `relation << 32 | row`: two cells at most."""
+    push_run(L, v, value, np.int64(1))
     if n > 1:
-        last = L[at.CREATED] + L[at.CREATED + 1] - 1
+        last = L[v] + L[v + 1] - 1
         if L[last] < 0:
             L[last] -= n - 1
         else:
-            push(L, np.int64(at.CREATED), 1 - n)
+            push(L, v, 1 - n)
+
+
+@kernel("v:Lii")
+def note_created(L, value, n):
+    """List `n` rows, the first of which is `relation << 32 | row`, as created."""
+    push_rows(L, np.int64(at.CREATED), value, n)
 
 
 @kernel("i:Lii")

@@ -78,6 +78,7 @@ def finish_stratum(A, L, P, t):
             _settle(A, L, value >> 32, (value & 0xFFFFFFFF) + k)
         e += 1 + (n > 1)
     empty(L, np.int64(at.Q))
+    empty(L, np.int64(at.WAITING))
     for k in range(P[t + at.T_NRELS]):
         rb = L[at.RELS] + P[P[t + at.T_RELS] + k] * at.RSZ
         for x in range(L[rb + at.R_IDX], L[rb + at.R_IDX] + L[rb + at.R_NIDX]):
