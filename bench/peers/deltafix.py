@@ -62,8 +62,8 @@ class _Session:
         found = {}
         for name in self._workload.outputs:
             count = hashed = 0
-            # In parts: the whole as numbers would be most of the process's peak.
-            for part in self._db.relation(name).to_arrow().to_batches(max_chunksize=_PART):
+            # In parts: the whole as a table would be most of the process's peak.
+            for part in self._db.relation(name).batches(_PART):
                 rows = np.column_stack([np.asarray(column, np.int64) for column in part.columns])
                 count, hashed = count + len(rows), hashed + row_hash(rows)
             found[name] = [count, f"{hashed % 2**64:016x}"]

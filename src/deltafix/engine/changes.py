@@ -31,7 +31,7 @@ from deltafix.facts.relation_delta import Ask
 from deltafix.facts.schema import Schema
 from deltafix.facts.side import Side
 from deltafix.kernel import layout as at
-from deltafix.kernel.arena import Arena, Cells, Words
+from deltafix.kernel.arena import Arena, Cells, Words, spelled_out
 from deltafix.rules.ast import Program
 
 Codings: TypeAlias = "Words | list[list[int]]"
@@ -76,14 +76,16 @@ class ChangedRows:
 
     def kept(self) -> tuple[Cells, Sides]:
         """Of what the last epoch changed: the kernel's list of rows that came; those that went."""
-        entries = self.arena.take(at.DELTA)
-        has_come = (entries.view(np.uint8)[:: entries.itemsize] & 1).astype(np.bool_)
-        if has_come.all():
-            return entries.copy(), {}
+        listed = self.arena.take(at.DELTA)
+        if (listed[listed >= 0] & 1).all():
+            return listed.copy(), {}
+        entries = spelled_out(listed, 2)
+        has_come = (entries & 1) == 1
         return entries[has_come], self.rows_of(entries[~has_come])
 
     def rows_of(self, entries: Cells) -> Sides:
-        """The rows of some entries, removed and added, by relation. O(entries)."""
+        """The rows of some entries, removed and added, by relation. O(rows)."""
+        entries = spelled_out(entries, 2)
         numbers = entries >> 33
         changed: dict[int, tuple[Codings, Codings]] = {}
         for number in set(np.flatnonzero(np.bincount(numbers)).tolist()) & self._seen.keys():

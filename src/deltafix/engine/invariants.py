@@ -55,7 +55,8 @@ def _check_blocks(arena: Arena, linked: Linked) -> None:
     """Blocks lie apart and begin at cache lines, and what is free is zero where it says so."""
     cells = arena.cells
     blocks: dict[str, tuple[int, int]] = {}
-    for cell in (at.Q, at.J, at.HEAP, at.DELTA, at.OPEN, at.TALLIES, at.FOLDED, at.ASKS, at.WIDE):
+    lists = (at.Q, at.WAITING, at.CREATED, at.J, at.HEAP, at.DELTA, at.OPEN, at.TALLIES)
+    for cell in (*lists, at.FOLDED, at.ASKS, at.WIDE):
         blocks[f"the vector at cell {cell}"] = (2 * int(cells[cell]), 2 * int(cells[cell + 2]))
     blocks["the buckets"] = (int(cells[at.BUCKETS]), 4 * int(cells[at.BUCKET_CAP]))
     for name, number in linked.ids.items():

@@ -20,7 +20,7 @@ from deltafix.engine.query import Probe, of_keys, select, semijoin
 from deltafix.engine.questions import Questions
 from deltafix.engine.relation import RelationView
 from deltafix.engine.store import codes_where, relation_cell
-from deltafix.errors import FactError
+from deltafix.errors import FactError, TransactionError
 from deltafix.events import EpochReport
 from deltafix.facts.ordered import OrderedRows
 from deltafix.facts.schema import Row, Schema
@@ -136,6 +136,30 @@ class Reading(Questions):
             schema = Schema(relation, tuple(schema.columns[index] for index in indices))
             codes = codes[:, indices]
         return values.table(schema, codes)
+
+    def batches(self, relation: str, size: int) -> Iterator[pa.RecordBatch]:
+        """What `RelationView.batches` gives."""
+        if size < 1:
+            raise FactError(
+                f"a batch has at least 1 row, not {size}", relation=relation, value=size
+            )
+        self.settle()
+        instance, epoch = self.instance, self.epoch
+        schema = instance.schema(relation)
+        start = 0
+        while True:
+            with instance.gate:
+                if self.instance is not instance or self.epoch != epoch:
+                    message = f"{schema.show()}: read in batches of epoch {epoch}, after which"
+                    raise TransactionError(f"{message} epoch {self.epoch} was committed")
+                number = instance.number(relation)
+                codes = codes_where(instance.arena, number, at.WAS, start, size)
+                is_last = start + size >= relation_cell(instance.arena, number, at.R_N)
+            start += size
+            if len(codes):
+                yield from instance.codes.table(schema, codes).to_batches()
+            if is_last:
+                return
 
     def query(self, atom: str) -> list[Row]:
         """Rows that fit an atom with variables: `db.query('path("a", X)')`, sorted.
@@ -280,7 +304,7 @@ class Reading(Questions):
             reranked=int(cells[at.C_RERANKED]),
             abandoned=int(cells[at.C_ABANDONED]),
             taken=int(cells[at.C_TAKEN]),
-            changed=int(cells[at.DELTA + 1]),
+            changed=int(cells[at.N_CHANGED]),
             probed=int(cells[at.C_PROBED]),
             strata_run=strata,
             strata_skipped=instance.ran - strata,

@@ -74,6 +74,15 @@ class RelationView(Generic[R]):
         """The rows as an Arrow table, in no particular order."""
         return self._db.to_arrow(self.name)
 
+    def batches(self, rows: int = 1 << 20) -> Iterator[pa.RecordBatch]:
+        """The rows as Arrow batches of up to so many rows, in no particular order.
+
+        For relations of many rows: no more than one batch is made at a time, O(rows) of it. All are
+        of one epoch. Raises FactError for `rows` below 1, TransactionError once another epoch was
+        committed, UnknownRelationError; each when the next batch is asked for.
+        """
+        return self._db.batches(self.name, rows)
+
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 

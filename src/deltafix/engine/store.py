@@ -48,9 +48,16 @@ def records_of(arena: Arena, relation: int) -> Words:
     return arena.words[start : start + count * stride].reshape(count, stride)
 
 
-def codes_where(arena: Arena, relation: int, mask: int) -> Words:
-    """The codes (n, arity) of the rows whose flags include `mask`. O(rows allocated)."""
+def codes_where(
+    arena: Arena, relation: int, mask: int, start: int = 0, count: int | None = None
+) -> Words:
+    """The codes (n, arity) of the rows whose flags include `mask`. O(rows allocated).
+
+    Of `count` rows allocated, from `start` on, if that is said.
+    """
     records = records_of(arena, relation)
+    if count is not None:
+        records = records[start : start + count]
     arity = relation_cell(arena, relation, at.R_ARITY)
     # The flags are the low byte of the first cell: its low word on a little-endian machine.
     chosen = (records[:, 0] & mask) == mask
@@ -62,7 +69,7 @@ def few_changes(arena: Arena) -> list[int] | None:
 
     One call and one list: each number that is read by itself costs 60 ns.
     """
-    if arena.numbers[at.DELTA + 1] > FEW:
+    if arena.numbers[at.N_CHANGED] > FEW:
         return None
     out, numbers = arena.few
     used = read_changes(arena.words, arena.cells, out)

@@ -425,7 +425,7 @@ class Reachability:
         if few is not None:
             went, came = by_relation(few).get(REACH, ([], []))
             return [code for (code,) in came], [code for (code,) in went]
-        entries = arena.take(at.DELTA)
+        entries = arena.rows(at.DELTA)
         entries = entries[(entries >> 33) == REACH]
         codes = records_of(arena, REACH)[(entries >> 1) & 0xFFFFFFFF, at.COLS]
         new = (entries & 1) == 1

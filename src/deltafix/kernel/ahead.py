@@ -19,6 +19,8 @@ from deltafix.kernel.checks import fits_row, gather
 from deltafix.kernel.filters import finds_nothing
 from deltafix.kernel.index import bucket_start, idx_key
 from deltafix.kernel.jit import kernel, prefetch
+from deltafix.kernel.memory import room
+from deltafix.kernel.runs import run_length
 
 _ROW = 24
 _SLOT = 16
@@ -193,6 +195,42 @@ def forget_probes(L):
     """Nothing has been asked for."""
     for k in range(at.RING_ROWS):
         L[at.RINGS + k * at.PROBE_CELLS] = -1
+
+
+@kernel("i:L")
+def refill_queue(L):
+    """Have rows that wait in the queue, whose rows were all taken up. Returns how many, 0: none.
+
+    Some at a time: written out, all rows of a large evaluation's round were a sixth of its memory.
+    """
+    if L[at.WAITING + 1] == 0:
+        return np.int64(0)
+    L[at.Q + 1] = 0
+    L[at.S_HEAD] = 0
+    if L[at.BATCH]:
+        forget_probes(L)
+    e = np.int64(0)
+    while e < L[at.WAITING + 1] and L[at.Q + 1] < L[at.MOST_QUEUED]:
+        cell = L[at.WAITING] + e
+        n = run_length(L, np.int64(at.WAITING), e)
+        taken = min(n, L[at.MOST_QUEUED] - L[at.Q + 1])
+        room(L, np.int64(at.Q), taken)
+        end = L[at.Q] + L[at.Q + 1]
+        for k in range(taken):
+            L[end + k] = L[cell] + k
+        L[at.Q + 1] += taken
+        if taken < n - 1:
+            L[cell] += taken
+            L[cell + 1] += taken
+        elif taken < n:
+            L[cell + 1] = L[cell] + taken
+            e += 1
+        else:
+            e += 1 + (n > 1)
+    for k in range(L[at.WAITING + 1] - e):
+        L[L[at.WAITING] + k] = L[L[at.WAITING] + e + k]
+    L[at.WAITING + 1] -= e
+    return L[at.Q + 1]
 
 
 @kernel("v:ALPi")

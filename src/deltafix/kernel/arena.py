@@ -50,6 +50,8 @@ _SPLIT_FROM = 1 << 18
 """2 MB of cells to sort, twice a second-level cache."""
 _TALLY_FROM = 1 << 16
 """Rows for which a table of 1 MB is worth clearing."""
+_MOST_QUEUED = 1 << 22
+"""32 MiB of the queue; rounds of so many rows stop no oftener than their batches are full."""
 _ASK_CALLS = _ASK_AHEAD = 1 << 14
 """Some thousand calls a stop, and rows that are run twice at most for one (`ask`)."""
 _FEW_WORDS = 512
@@ -86,6 +88,8 @@ class Arena:
         cells[at.FREE] = self.block(_FREE_BLOCKS * 6) // 2
         cells[at.FREE + 2] = _FREE_BLOCKS
         self.vector(at.Q, 64)
+        self.vector(at.CREATED, 64)
+        self.vector(at.WAITING, 64)
         self.vector(at.J, 192)
         self.vector(at.HEAP, 64)
         self.vector(at.DELTA, 64)
@@ -109,6 +113,7 @@ class Arena:
         cells[at.PARTS_FROM] = _PARTS_FROM
         cells[at.SHARE_FROM] = _SHARE_FROM
         cells[at.SPLIT_FROM] = _SPLIT_FROM
+        cells[at.MOST_QUEUED] = _MOST_QUEUED
         cells[at.TALLY_FROM] = _TALLY_FROM
         cells[at.LOOKS] = _LOOKS
         cells[at.ASK_CALLS] = _ASK_CALLS
@@ -133,6 +138,10 @@ class Arena:
         """The contents of the vector at header cell `cell`, as a view."""
         start = int(self.cells[cell])
         return self.cells[start : start + int(self.cells[cell + 1])]
+
+    def rows(self, cell: int) -> Cells:
+        """The rows listed at header cell `cell`, `CREATED` or `DELTA`, one by one. O(rows)."""
+        return spelled_out(self.take(cell), 2 if cell == at.DELTA else 1)
 
     def release(self, *, keep: bool = False) -> None:
         """Have blocks that were handed back be taken again; nobody may read the arena meanwhile.
@@ -212,6 +221,19 @@ class Arena:
         if _mmap()(where, size, prot, flags, fd, start) != where:
             error = ctypes.get_errno()
             raise OSError(error, os.strerror(error))
+
+
+def spelled_out(entries: Cells, step: int) -> Cells:
+    """A list of rows in runs (`kernel.runs`) row by row, `step` from one to the next. O(rows)."""
+    more = np.flatnonzero(entries < 0)
+    if not len(more):
+        return entries
+    counts = np.ones(len(entries), np.int64)
+    counts[more - 1] -= entries[more]
+    firsts, counts = np.delete(entries, more), np.delete(counts, more)
+    places = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    rows: Cells = np.repeat(firsts, counts) + step * places
+    return rows
 
 
 @cache

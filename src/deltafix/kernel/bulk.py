@@ -18,6 +18,7 @@ from deltafix.kernel.index import idx_add, takes
 from deltafix.kernel.jit import kernel
 from deltafix.kernel.keys import hash_words, key_find, key_insert
 from deltafix.kernel.memory import new_row, push, recycle, scratch
+from deltafix.kernel.runs import note_created
 
 _MASK = 0xFFFFFFFF
 
@@ -65,9 +66,9 @@ def bulk_rows(A, L, rows, r, n, skipped):
     """Give `n` rows to relation `r`, of which few are there yet. Returns how many were created.
 
     The cells at `skipped`, zeroed, one for 32 rows, get the bits of those that were not: an equal
-    one stands earlier in the batch, or was there (the caller's business). Room for keys, rows,
-    queue and changes was made. O(n). Worked in is a cell a row; which row became of each is only
-    noted where they do not lie one behind the other.
+    one stands earlier in the batch, or was there (the caller's business). Room for keys, rows and
+    lists was made. O(n). Worked in is a cell a row; which row became of each is only noted where
+    they do not lie one behind the other.
     """
     rb = L[at.RELS] + r * at.RSZ
     arity = L[rb + at.R_ARITY]
@@ -104,7 +105,7 @@ def bulk_rows(A, L, rows, r, n, skipped):
         if holds:
             word |= at.NOW | at.INDEXED
         L[(L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]) >> 1] = word
-        push(L, at.Q, (r << 32) | row)
+        note_created(L, (r << 32) | row, 1)
         push(L, rb + at.R_CHANGED, row)
         if scattered:
             A[scattered + i] = row

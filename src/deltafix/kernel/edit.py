@@ -16,6 +16,7 @@ from deltafix.kernel.index import idx_find, index_row
 from deltafix.kernel.jit import kernel, prefetch
 from deltafix.kernel.keys import hash_words, key_find, key_insert, key_reserve
 from deltafix.kernel.memory import block, new_row, push, recycle, room, row_room
+from deltafix.kernel.runs import note_created
 from deltafix.kernel.settle import settle_row
 
 _BULK = 4096
@@ -34,7 +35,7 @@ def _give(A, L, rows, r, i, h):
         L[at.CLOCK] += at.GAP
         cell = (L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]) >> 1
         L[cell] = (L[at.CLOCK] << at.RANK_SHIFT) | at.USED | at.TOUCHED | at.GIVEN
-        push(L, at.Q, (r << 32) | row)
+        note_created(L, (r << 32) | row, 1)
     else:
         cell = (L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]) >> 1
         if L[cell] & at.GIVEN:
@@ -59,7 +60,7 @@ def insert_rows(A, L, rows, r, n):
     arity = L[rb + at.R_ARITY]
     key_reserve(L, r, n)
     row_room(A, L, r, n)
-    room(L, at.Q, n)
+    room(L, at.CREATED, n)
     room(L, rb + at.R_CHANGED, n)
     if n >= _BULK and n >= L[rb + at.R_PKUSED]:
         words = max((n + 31) // 32 * 2, L[at.LEAST_BLOCK])  # a smaller one is not handed back
@@ -109,7 +110,7 @@ def settle_rows(A, L, rows, r, n, holds):
     arity = L[L[at.RELS] + r * at.RSZ + at.R_ARITY]
     key_reserve(L, r, n)
     row_room(A, L, r, n)
-    room(L, at.Q, n)
+    room(L, at.CREATED, n)
     for i in range(n):
         settle_row(A, L, rows, i * arity, r, holds)
 

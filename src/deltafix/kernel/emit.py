@@ -3,7 +3,7 @@
 Invariant (the contract's point 2): a head's support is the number of its derivations that hold,
 of those with a body rank below its own where the stratum is recursive. There all of them are
 counted, too (`R_ALL`): a suspect that has none left need not look for one. Every row is journaled
-before its first change in an epoch (`touch`), every created row is queued, so an epoch can be
+before its first change in an epoch (`touch`), every created row is listed, so an epoch can be
 undone; a row whose count of all derivations alone changes is not touched by that (`tally`).
 Nothing here searches for derivations.
 """
@@ -18,6 +18,7 @@ from deltafix.kernel.held import outranked
 from deltafix.kernel.jit import kernel, prefetch
 from deltafix.kernel.keys import key_find, key_insert, key_reserve
 from deltafix.kernel.memory import new_row, push, room, row_room
+from deltafix.kernel.runs import note_created, push_run
 
 
 @kernel("v:ALii")
@@ -142,9 +143,11 @@ def gain(A, L, o, h, m, r, mode):
             return
         key_reserve(L, r, 1)
         row_room(A, L, r, 1)
-        room(L, at.Q, 1)
+        room(L, at.CREATED, 1)
+        room(L, at.WAITING, 1)
         row = new_row(A, L, A, r, o)
         key_insert(L, r, row, h)
+        note_created(L, (r << 32) | row, 1)
         L[at.C_CREATED] += 1
         if 0 < L[at.MAX_ROWS] < L[at.C_CREATED]:
             L[at.ERROR] = at.ERR_ROWS
@@ -159,7 +162,9 @@ def gain(A, L, o, h, m, r, mode):
     A[offset + at.SUPPORT] = 1
     if L[rb + at.R_ALL]:
         A[offset + L[rb + at.R_ALL]] = 1
-    push(L, at.Q, (r << 32) | row)
+    L[at.S_QUEUED] += 1
+    if L[at.RECURSIVE]:
+        push_run(L, np.int64(at.WAITING), (r << 32) | row, np.int64(1))
 
 
 @kernel("v:ALii")

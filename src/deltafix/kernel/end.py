@@ -15,51 +15,48 @@ from deltafix.kernel.enter import close_jobs
 from deltafix.kernel.fold import keep_folds, undo_folds
 from deltafix.kernel.index import empty_index
 from deltafix.kernel.jit import kernel
-from deltafix.kernel.memory import push
+from deltafix.kernel.memory import empty, room
+from deltafix.kernel.runs import push_run, run_length
 from deltafix.kernel.settle import drop_row
 
 _MANY = 12
 """Rows from which a relation is emptied as a whole."""
 
 
-@kernel("i:ALi")
+@kernel("v:ALi")
 def _commit_row(A, L, value):
-    """Settle one touched row: NOW becomes WAS, a row that holds no more is dropped.
-
-    Returns the change as `DELTA` has it, or -1: none.
-    """
+    """Settle one touched row: NOW becomes WAS, a row that holds no more is dropped."""
     r = value >> 32
     row = value & 0xFFFFFFFF
     rb = L[at.RELS] + r * at.RSZ
     cell = (L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]) >> 1
     word = L[cell]
     if not (word & at.TOUCHED):
-        return np.int64(-1)
+        return
     L[cell] = word & ~(at.TOUCHED | at.PENDING | at.LIMBO)
     now = (word & at.NOW) != 0
     was = (word & at.WAS) != 0
-    change = np.int64((r << 33) | (row << 1) | (1 if now else 0)) if now != was else np.int64(-1)
+    if now != was:
+        push_run(L, np.int64(at.DELTA), (r << 33) | (row << 1) | (1 if now else 0), np.int64(2))
+        L[at.N_CHANGED] += 1
     if now:
         if not was:
             L[cell] |= at.WAS
             L[rb + at.R_WAS] += 1
-        return change
+        return
     if was:
         L[rb + at.R_WAS] -= 1
     drop_row(A, L, r, row)
-    return change
 
 
 @kernel("v:L")
 def _clear(L):
     """Empty journal, queue, heap and change lists: the next epoch starts from here."""
-    L[at.J + 1] = 0
-    L[at.Q + 1] = 0
-    L[at.HEAP + 1] = 0
-    L[at.OPEN + 1] = 0
-    L[at.TALLIES + 1] = 0
+    for v in (at.J, at.Q, at.WAITING, at.CREATED, at.HEAP, at.OPEN, at.TALLIES):
+        empty(L, np.int64(v))
+    L[at.S_CREATED] = 0
     for r in range(L[at.N_RELS]):
-        L[L[at.RELS] + r * at.RSZ + at.R_CHANGED + 1] = 0
+        empty(L, L[at.RELS] + r * at.RSZ + at.R_CHANGED)
         L[L[at.RELS] + r * at.RSZ + at.R_SETTLED] = L[L[at.RELS] + r * at.RSZ + at.R_DERIVATIONS]
     L[at.EPOCH_BASE] = L[at.CLOCK]
     L[at.SCANS] = 0
@@ -71,22 +68,28 @@ def _clear(L):
 
 @kernel("v:AL")
 def commit(A, L):
-    """Make the working state the committed one; DELTA lists the net changes. O(touched)."""
-    n = np.int64(0)
-    for e in range(L[at.Q + 1]):  # changes are written over the queue, which they never outrun
-        change = _commit_row(A, L, L[L[at.Q] + e])
-        if change >= 0:
-            L[L[at.Q] + n] = change
-            n += 1
-    L[at.Q + 1] = n
+    """Make the working state the committed one; DELTA lists the net changes. O(touched).
+
+    A MemoryError leaves everything as it is.
+    """
+    n = L[at.J + 1] // 3
+    e = np.int64(0)
+    while e < L[at.CREATED + 1]:
+        rows = run_length(L, np.int64(at.CREATED), e)
+        n += rows
+        e += 1 + (rows > 1)
+    L[at.DELTA + 1] = 0
+    L[at.N_CHANGED] = 0
+    room(L, at.DELTA, n)  # of addresses: what rows side by side need no cells for has no pages
+    e = np.int64(0)
+    while e < L[at.CREATED + 1]:
+        value = L[L[at.CREATED] + e]
+        rows = run_length(L, np.int64(at.CREATED), e)
+        for k in range(rows):
+            _commit_row(A, L, value + k)
+        e += 1 + (rows > 1)
     for e in range(0, L[at.J + 1], 3):
-        change = _commit_row(A, L, L[L[at.J] + e])
-        if change >= 0:
-            push(L, at.Q, change)
-    for k in range(3):
-        old = L[at.DELTA + k]
-        L[at.DELTA + k] = L[at.Q + k]
-        L[at.Q + k] = old
+        _commit_row(A, L, L[L[at.J] + e])
     keep_folds(A, L)
     _clear(L)
     L[at.EPOCHS] += 1
@@ -139,20 +142,20 @@ def rollback(A, L):
         if ((value >> 1) & 0xFFFFFFFF) < L[rb + at.R_N]:
             offset = L[rb + at.R_ROWS] + ((value >> 1) & 0xFFFFFFFF) * L[rb + at.R_STRIDE]
             A[offset + L[rb + at.R_ALL]] += -1 if value & 1 else 1
-    for e in range(L[at.Q + 1]):
-        value = L[L[at.Q] + e]
+    e = np.int64(0)
+    while e < L[at.CREATED + 1]:
+        value = L[L[at.CREATED] + e]
+        n = run_length(L, np.int64(at.CREATED), e)
         r = value >> 32
-        row = value & 0xFFFFFFFF
+        first = value & 0xFFFFFFFF
         rb = L[at.RELS] + r * at.RSZ
-        if row >= L[rb + at.R_N]:
-            continue
-        cell = (L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]) >> 1
-        word = L[cell]
-        if (word & at.TOUCHED) and not (word & at.WAS):
-            if word & at.NOW:
+        for row in range(first, min(first + n, L[rb + at.R_N])):
+            cell = (L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]) >> 1
+            if L[cell] & at.NOW:
                 L[rb + at.R_NOW] -= 1
-            L[cell] = word & ~at.TOUCHED
-            drop_row(A, L, r, row)
+            L[cell] &= ~at.TOUCHED
+            drop_row(A, L, r, np.int64(row))
+        e += 1 + (n > 1)
     for r in range(L[at.N_RELS]):
         rb = L[at.RELS] + r * at.RSZ
         L[rb + at.R_DERIVATIONS] = L[rb + at.R_SETTLED]
@@ -163,6 +166,7 @@ def rollback(A, L):
                 L[xb + at.X_LATE] = L[rb + at.R_NOW] > 0
     L[at.CLOCK] = L[at.EPOCH_BASE]
     L[at.DELTA + 1] = 0
+    L[at.N_CHANGED] = 0
     L[at.ERROR] = 0
     L[at.EMITTED] = 0
     end_batches(L)
@@ -178,16 +182,21 @@ def read_changes(A, L, out):
     Returns the words that this takes: no more than `out` has, or some rows are missing.
     """
     used = np.int64(0)
-    for k in range(L[at.DELTA + 1]):
-        entry = L[L[at.DELTA] + k]
+    e = np.int64(0)
+    while e < L[at.DELTA + 1]:
+        entry = L[L[at.DELTA] + e]
+        n = run_length(L, np.int64(at.DELTA), e)
         rb = L[at.RELS] + (entry >> 33) * at.RSZ
-        columns = L[rb + at.R_ROWS] + ((entry >> 1) & 0xFFFFFFFF) * L[rb + at.R_STRIDE] + at.COLS
         arity = L[rb + at.R_ARITY]
-        if used + 3 + arity <= len(out):
-            out[used] = entry >> 33
-            out[used + 1] = entry & 1
-            out[used + 2] = arity
+        for k in range(n if used + n * (3 + arity) <= len(out) else 0):
+            row = ((entry >> 1) & 0xFFFFFFFF) + k
+            columns = L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE] + at.COLS
+            o = used + k * (3 + arity)
+            out[o] = entry >> 33
+            out[o + 1] = entry & 1
+            out[o + 2] = arity
             for c in range(arity):
-                out[used + 3 + c] = A[columns + c]
-        used += 3 + arity
+                out[o + 3 + c] = A[columns + c]
+        used += n * (3 + arity)
+        e += 1 + (n > 1)
     return used

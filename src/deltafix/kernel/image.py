@@ -33,12 +33,14 @@ _OWN = (
     at.LIMIT, at.CANCEL, at.MAX_ROWS, at.MAX_ROUNDS, at.STRATEGY, at.QUOTA, at.SLICE, at.PATIENCE,
     at.BY_STRATUM, at.SCHEDULE, at.BATCH_FROM, at.BATCH_CELLS, at.AHEAD_FROM,
     at.PARTS_FROM, at.LANES, at.SHARE_FROM, at.LEAST_BLOCK, at.SPLIT_FROM, at.TALLY_FROM,
+    at.MOST_QUEUED,
 )  # fmt: skip
 """Header cells that say how this process runs: they are not part of the state."""
 
 _SPENT = (
     at.C_DERIVATIONS, at.C_PROBED, at.C_RETRACTED, at.C_REVIVED, at.C_RERANKED, at.C_CREATED,
     at.C_STRATA, at.C_TAKEN, at.C_ABANDONED, at.C_TRIED, at.DELTA + 1,
+    at.N_CHANGED,
 )  # fmt: skip
 """Header cells that say what the last epoch did: opening is no epoch, and does nothing."""
 
@@ -102,7 +104,8 @@ def _unread(arena: Arena) -> Iterator[tuple[int, int]]:
     """Byte ranges of blocks that nobody reads: scratch, and what lies behind a length."""
     cells = arena.cells
     yield at.KEY * 4, at.FIRST_WORD * 4
-    vectors = [at.Q, at.J, at.HEAP, at.DELTA, at.OPEN, at.TALLIES, at.WIDE, at.SYM]
+    vectors = [at.Q, at.WAITING, at.CREATED, at.J, at.HEAP, at.DELTA, at.OPEN, at.TALLIES]
+    vectors += [at.WIDE, at.SYM]
     for relation in range(int(cells[at.N_RELS])):
         rb = int(cells[at.RELS]) + relation * at.RSZ
         first, count, stride = (int(cells[rb + f]) for f in (at.R_ROWS, at.R_N, at.R_STRIDE))

@@ -18,6 +18,8 @@ from deltafix.kernel.memory import block, discard, generous, recycle, scratch
 
 _MOST = 1 << 11
 """Entries that a part of a growth may hold."""
+_BY_QUARTERS = 1 << 24
+"""Slots from which a table grows by a quarter, not by half: 128 MiB."""
 _STRETCH = 1 << 17
 """Slots left of a growth from which threads share a stretch of them."""
 
@@ -96,9 +98,12 @@ def _place(L, base, cap, v):
 def _wanted(L, rb, n):
     """The slots of a key table with `n` more rows at a load of at most 0.8."""
     cap = L[rb + at.R_PKCAP]
-    if (L[rb + at.R_PKUSED] + n) * 5 <= cap * 4:
+    rows = L[rb + at.R_PKUSED] + n
+    if rows * 5 <= cap * 4:
         return cap
-    return max(cap + cap // 2 + 16, (L[rb + at.R_PKUSED] + n) * 3 // 2)
+    if cap < _BY_QUARTERS:
+        return max(cap + cap // 2 + 16, rows * 3 // 2)
+    return max(cap + cap // 4, rows * 4 // 3)
 
 
 @kernel("i:Liii")

@@ -32,6 +32,7 @@ from deltafix.kernel.index import index_row
 from deltafix.kernel.jit import kernel, prefetch
 from deltafix.kernel.keys import key_find, key_reserve, open_growth
 from deltafix.kernel.memory import recycle, room, row_room, scratch
+from deltafix.kernel.runs import note_created, push_rows
 
 _TAKE = 7  # `maintain`'s phase
 _GROWS = 2
@@ -55,9 +56,8 @@ _Z_PART = 3
 _Z_BATCH = 4
 _Z_ENTRY = 5
 _Z_RING = 6  # for the heads that come next, the slot to begin with
-_Z_RELS = _Z_RING + _RING  # for each relation: its first new head, and that one's row, rank, and
-# place in the queue
-_Z_REL_CELLS = 4
+_Z_RELS = _Z_RING + _RING  # for each relation: its first new head, and that one's row and rank
+_Z_REL_CELLS = 3
 
 
 @kernel("i:LPi")
@@ -519,7 +519,7 @@ def count_zone(A, L, P, z):
 
 @kernel("v:ALP")
 def place_heads(A, L, P):
-    """Give the zones' new heads their rows, ranks and places in the queue.
+    """Give the zones' new heads their rows and ranks, and list them.
 
     MemoryError: `forget_heads` then.
     """
@@ -532,19 +532,24 @@ def place_heads(A, L, P):
             n += L[own + _Z_REL_CELLS] - L[own]
         row_room(A, L, np.int64(P[P[t + at.T_RELS] + k]), n)
         total += n
-    room(L, at.Q, total)
+    room(L, at.CREATED, np.int64(2 * P[t + at.T_NRELS]))
+    room(L, at.WAITING, np.int64(2 * P[t + at.T_NRELS]))
+    L[at.S_QUEUED] += total
     for k in range(P[t + at.T_NRELS]):
-        rb = L[at.RELS] + P[P[t + at.T_RELS] + k] * at.RSZ
+        r = np.int64(P[P[t + at.T_RELS] + k])
+        rb = L[at.RELS] + r * at.RSZ
         for z in range(L[at.LANES]):
             own = _zone(L, P, t, z) + _Z_RELS + k * _Z_REL_CELLS
             n = L[own + _Z_REL_CELLS] - L[own]
+            if n > 0:
+                note_created(L, (r << 32) | L[rb + at.R_N], n)
+                if L[at.RECURSIVE]:
+                    push_rows(L, np.int64(at.WAITING), (r << 32) | L[rb + at.R_N], n)
             L[own + 1] = L[rb + at.R_N]
             L[own + 2] = L[at.CLOCK]
-            L[own + 3] = L[at.Q + 1]
             L[rb + at.R_N] += n
             L[rb + at.R_PKUSED] += n
             L[at.CLOCK] += n * at.GAP
-            L[at.Q + 1] += n
             L[at.C_CREATED] += n
     if 0 < L[at.MAX_ROWS] < L[at.C_CREATED]:
         L[at.ERROR] = at.ERR_ROWS
@@ -563,7 +568,7 @@ def forget_heads(L, P):
 
 @kernel("v:ALPi")
 def place_zone(A, L, P, z):
-    """Make the rows of the new heads of zone `z`, and queue them. One thread a zone."""
+    """Make the rows of the new heads of zone `z`. One thread a zone."""
     t = np.int64(P[P[1] + L[at.S_STRATUM]])
     zb = _zone(L, P, t, z)
     new = zb + _Z_RELS + (P[t + at.T_NRELS] + 1) * _Z_REL_CELLS
@@ -574,7 +579,6 @@ def place_zone(A, L, P, z):
         arity = L[rb + at.R_ARITY]
         row = L[own + 1]
         rank = L[own + 2]
-        queued = L[at.Q] + L[own + 3]
         for n in range(L[own], L[own + _Z_REL_CELLS]):
             e = L[new + 3 * n]
             slot = L[new + 3 * n + 1]
@@ -590,8 +594,6 @@ def place_zone(A, L, P, z):
             for c in range(arity):
                 A[offset + at.COLS + c] = A[2 * e + 4 + c]
             L[slot] = (L[e] << 32) | (row + 1)
-            L[queued] = (r << 32) | row
-            queued += 1
             row += 1
 
 

@@ -37,9 +37,9 @@ ERROR = 11  # why a run stopped (ERR_*)
 QUOTA = 12  # rows probed + derivations after which a run yields to its caller
 EPOCH_BASE = 13  # CLOCK at the start of the epoch
 EPOCHS = 14  # epochs committed: tells whoever was interrupted whether one stands
-# queue of created rows (rel << 32 | row), journal of touched rows (3 cells each), wave heap
-# (2 cells each): a vector is (first cell, length, capacity). Blocks handed back in this run: first
-# cell, how many (2 cells each), room
+# queue of rows that become true next (rel << 32 | row), journal of touched rows (3 cells each),
+# wave heap (2 cells each): a vector is (first cell, length, capacity). Blocks handed back in this
+# run: first cell, how many (2 cells each), room
 Q = 16
 J = 20
 HEAP = 24
@@ -63,7 +63,7 @@ S_STRATUM = 84
 S_PHASE = 85
 S_ITEM = 86
 S_ROW = 87
-S_Q0 = 88  # Q length when the stratum began
+S_CREATED = 88  # lengths of CREATED and J when the stratum began
 S_J0 = 89
 S_HEAD = 90  # next entry of Q to take up
 S_MODE = 91
@@ -89,7 +89,7 @@ C_ABANDONED = 108  # strata whose wave cost more than recomputing them
 PATIENCE = 109  # rows and derivations that a wave may always cost
 S_WORK = 110  # `work_done` when the stratum began
 RULE_COUNTS = 111  # cell of per-rule counters (derivations), one a rule
-DELTA = 112  # vector of net changes of the last epoch: rel << 33 | row << 1 | added
+DELTA = 112  # net changes of the last epoch: rel << 33 | row << 1 | added, in runs (`runs`)
 N_RELS = 115
 N_RULES = 116
 SLICE = 117  # QUOTA of a run's first slice
@@ -182,6 +182,11 @@ BEGUN = 276  # the node that the task's row begins at, counted from 1, its check
 LITERALS = 277  # by how many literals a block has joined, the next one, counted from 1; 0: open
 SPLIT_FROM = 350  # rows of an index from which they are sorted by ranges of hashes (`enter`)
 TALLY_FROM = 351  # rows of an empty index from which those of each key are counted first
+CREATED = 352  # rows that the epoch created: rel << 32 | row, in runs
+S_QUEUED = 355  # rows that the stratum has queued, or created
+N_CHANGED = 356  # rows of DELTA
+WAITING = 357  # rows that become true when those of Q have: rel << 32 | row, in runs
+MOST_QUEUED = 360  # rows of Q: of those that wait, so many at a time
 HEADER_CELLS = 512
 
 # scratch words right behind the header

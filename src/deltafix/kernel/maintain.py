@@ -24,7 +24,7 @@ from __future__ import annotations
 import numpy as np
 
 from deltafix.kernel import layout as at
-from deltafix.kernel.ahead import forget_probes
+from deltafix.kernel.ahead import forget_probes, refill_queue
 from deltafix.kernel.ask import begin_asking, end_asking
 from deltafix.kernel.batch import count_batch, end_batches
 from deltafix.kernel.best import next_open
@@ -168,7 +168,7 @@ def _batch(L, P, t):
 
     Heads that go into folds do not; then only the rows to come are looked at early.
     """
-    created = L[at.S_ROW] if L[at.PIPE] else L[at.Q + 1] - L[at.S_Q0]
+    created = L[at.S_ROW] if L[at.PIPE] else L[at.S_QUEUED]
     if (
         L[at.BATCH] == 0
         and created >= L[at.BATCH_FROM]
@@ -218,8 +218,11 @@ def _next_task(A, L, P, t):
         return next_below(A, L, P, t, L[at.S_MODE], 1)
     elif phase == at.PHASE_TAKE:
         _batch(L, P, t)
-        if L[at.RECURSIVE] and is_shared(L, P, t, L[at.Q + 1] - L[at.S_HEAD]):
-            return np.int64(2)
+        if L[at.RECURSIVE]:
+            if L[at.S_HEAD] == L[at.Q + 1]:
+                refill_queue(L)
+            if is_shared(L, P, t, L[at.Q + 1] - L[at.S_HEAD]):
+                return np.int64(2)
         if L[at.RECURSIVE] and next_created(A, L, P, t):
             return np.int64(1)
         if L[at.BATCH]:
@@ -318,9 +321,10 @@ def _advance(A, L, P):
             L[at.RECURSIVE] = P[t + at.T_RECURSIVE]
             L[at.PIPE] = P[t + at.T_PIPE]
             L[at.S_MODE] = at.MODE_CREATE
-            L[at.S_Q0] = L[at.Q + 1]
+            L[at.S_CREATED] = L[at.CREATED + 1]
             L[at.S_J0] = L[at.J + 1]
-            L[at.S_HEAD] = L[at.Q + 1]
+            L[at.S_HEAD] = 0
+            L[at.S_QUEUED] = 0
             L[at.S_FULL] = 0
             L[at.S_REST] = 0
             L[at.S_VAIN] = 0

@@ -15,6 +15,10 @@ import numpy as np
 from deltafix.kernel import layout as at
 from deltafix.kernel.jit import kernel
 
+_LARGE = 1 << 16
+"""Cells of a vector that an epoch of few changes never needs."""
+_FIRST_CELLS = 64
+
 
 @kernel("i:Lii")
 def scratch(L, words, zeroed):
@@ -114,6 +118,15 @@ def room(L, v, n):
     old = _moved(L, v, n)
     if old >= 0 and cap > 0:
         discard(L, old * 2, cap * 2)
+
+
+@kernel("v:Li")
+def empty(L, v):
+    """Empty the vector described at cell `v`; of a large one the first cells alone stay its own."""
+    L[v + 1] = 0
+    if L[v + 2] > _LARGE:
+        discard(L, (L[v] + _FIRST_CELLS) * 2, (L[v + 2] - _FIRST_CELLS) * 2)
+        L[v + 2] = _FIRST_CELLS
 
 
 @kernel("v:Lii")

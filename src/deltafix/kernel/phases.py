@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from deltafix.kernel import layout as at
-from deltafix.kernel.ahead import look_ahead, look_ahead_below, see_what_to_ask
+from deltafix.kernel.ahead import look_ahead, look_ahead_below, refill_queue, see_what_to_ask
 from deltafix.kernel.best import admit, take
 from deltafix.kernel.columns import bind_head, evaluate_block, next_passed, put_heads
 from deltafix.kernel.emit import touch
@@ -18,7 +18,7 @@ from deltafix.kernel.fold import empty_piped
 from deltafix.kernel.heap import heap_push
 from deltafix.kernel.jit import kernel
 from deltafix.kernel.join import emit, flush_heads
-from deltafix.kernel.memory import push
+from deltafix.kernel.runs import push_run
 from deltafix.kernel.start import choose_start
 from deltafix.kernel.task import set_task
 
@@ -101,7 +101,9 @@ def _queue(A, L, r, row, support):
         (L[at.CLOCK] << at.RANK_SHIFT) | (L[offset >> 1] & at.FLAGS & ~at.LIMBO) | at.PENDING
     )
     A[offset + at.SUPPORT] = support
-    push(L, at.Q, (r << 32) | row)
+    L[at.S_QUEUED] += 1
+    if L[at.RECURSIVE]:
+        push_run(L, np.int64(at.WAITING), (r << 32) | row, np.int64(1))
 
 
 @kernel("v:ALPi")
@@ -120,7 +122,7 @@ def given_in(A, L, P, t):
 @kernel("i:ALPi")
 def next_created(A, L, P, t):
     """Take the next created fact off the queue: it becomes true. 0: the queue is empty."""
-    while L[at.S_HEAD] < L[at.Q + 1]:
+    while L[at.S_HEAD] < L[at.Q + 1] or refill_queue(L):
         if L[at.BATCH]:
             look_ahead(A, L, P, t)
         value = L[L[at.Q] + L[at.S_HEAD]]

@@ -16,7 +16,8 @@ from deltafix.kernel.emit import touch
 from deltafix.kernel.index import index_row, unindex_row
 from deltafix.kernel.jit import kernel
 from deltafix.kernel.keys import hash_words, key_find, key_insert, key_remove, key_reserve
-from deltafix.kernel.memory import free_row, new_row, push, room, row_room
+from deltafix.kernel.memory import empty, free_row, new_row, push, room, row_room
+from deltafix.kernel.runs import note_created, run_length
 
 
 @kernel("v:ALii")
@@ -69,9 +70,15 @@ def finish_stratum(A, L, P, t):
     for e in range(L[at.S_J0], L[at.J + 1], 3):
         value = L[L[at.J] + e]
         _settle(A, L, value >> 32, value & 0xFFFFFFFF)
-    for e in range(L[at.S_Q0], L[at.Q + 1]):
-        value = L[L[at.Q] + e]
-        _settle(A, L, value >> 32, value & 0xFFFFFFFF)
+    e = L[at.S_CREATED]
+    while e < L[at.CREATED + 1]:
+        value = L[L[at.CREATED] + e]
+        n = run_length(L, np.int64(at.CREATED), e)
+        for k in range(n):
+            _settle(A, L, value >> 32, (value & 0xFFFFFFFF) + k)
+        e += 1 + (n > 1)
+    empty(L, np.int64(at.Q))
+    empty(L, np.int64(at.WAITING))
     for k in range(P[t + at.T_NRELS]):
         rb = L[at.RELS] + P[P[t + at.T_RELS] + k] * at.RSZ
         for x in range(L[rb + at.R_IDX], L[rb + at.R_IDX] + L[rb + at.R_NIDX]):
@@ -89,10 +96,15 @@ def finish_stratum(A, L, P, t):
         value = L[L[at.J] + e]
         r = value >> 32
         _list_change(A, L, r, value & 0xFFFFFFFF, L[L[at.RELS] + r * at.RSZ + at.R_KEEP])
-    for e in range(L[at.S_Q0], L[at.Q + 1]):
-        value = L[L[at.Q] + e]
+    e = L[at.S_CREATED]
+    while e < L[at.CREATED + 1]:
+        value = L[L[at.CREATED] + e]
+        n = run_length(L, np.int64(at.CREATED), e)
         r = value >> 32
-        _list_change(A, L, r, value & 0xFFFFFFFF, L[L[at.RELS] + r * at.RSZ + at.R_KEEP])
+        keep = L[L[at.RELS] + r * at.RSZ + at.R_KEEP]
+        for k in range(n if keep else 0):
+            _list_change(A, L, r, (value & 0xFFFFFFFF) + k, keep)
+        e += 1 + (n > 1)
 
 
 @kernel("v:ALPiii")
@@ -108,13 +120,13 @@ def settle_row(A, L, rows, o, r, holds):
     if row < 0:
         key_reserve(L, r, 1)
         row_room(A, L, r, 1)
-        room(L, at.Q, 1)
+        room(L, at.CREATED, 1)
         row = new_row(A, L, rows, r, o)
         key_insert(L, r, row, h)
         L[at.CLOCK] += at.GAP
         offset = L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]
         L[offset >> 1] = (L[at.CLOCK] << at.RANK_SHIFT) | at.USED | at.TOUCHED
-        push(L, at.Q, (r << 32) | row)
+        note_created(L, (r << 32) | row, 1)
     else:
         touch(A, L, r, row)
         offset = L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]

@@ -103,7 +103,7 @@ def trial(
     rules = slice(first, first + instance.linked.rule_counts)
     # The report of the last epoch is read from counters that the trial's epoch counts on.
     counters, counts = cells[_COUNTERS].copy(), cells[rules].copy()
-    changed = int(cells[at.DELTA + 1])
+    listed, changed = int(cells[at.DELTA + 1]), int(cells[at.N_CHANGED])
     try:
         grouped: dict[tuple[int, str], list[Row]] = {}
         for sign, relation, row in edits:
@@ -119,4 +119,4 @@ def trial(
         if chosen is not None:  # a stratum that did not run would still wish for them
             instance.strata.prefer(lambda _: ())
         cells[_COUNTERS], cells[rules] = counters, counts
-        cells[at.DELTA + 1] = changed
+        cells[at.DELTA + 1], cells[at.N_CHANGED] = listed, changed

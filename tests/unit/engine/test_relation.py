@@ -7,7 +7,7 @@ import pyarrow
 import pytest
 
 import deltafix
-from deltafix.errors import UnknownRelationError
+from deltafix.errors import FactError, TransactionError, UnknownRelationError
 
 
 @pytest.fixture
@@ -53,3 +53,30 @@ def test_notebooks_show_text_as_text(db):
     assert "<0>" not in page
     assert "10 more" in page
     assert db.plan._repr_html_().startswith("<pre>relation r/2")
+
+
+def test_a_view_is_read_in_batches(db):
+    view = db.relation("r")
+    with db.transaction() as tx:
+        tx.delete("r", [(f"<{i}>", i) for i in range(7, 14)])
+    for size in (1, 7, 29, 1000):
+        batches = list(view.batches(size))
+        assert all(0 < batch.num_rows <= size for batch in batches)
+        table = pyarrow.Table.from_batches(batches)
+        assert table.schema == view.to_arrow().schema
+        assert sorted(zip(*table.to_pydict().values(), strict=True)) == db.rows("r")
+    assert len(list(view.batches())) == 1
+    with db.transaction() as tx:
+        tx.delete("r", db.rows("r"))
+    assert list(view.batches()) == []
+
+
+def test_batches_are_of_one_epoch(db):
+    batches = db.relation("r").batches(10)
+    assert next(batches).num_rows == 10
+    with db.transaction() as tx:
+        tx.insert("r", [("new", 1)])
+    with pytest.raises(TransactionError, match="batches of epoch 1, after which epoch 2"):
+        next(batches)
+    with pytest.raises(FactError, match="at least 1 row, not 0"):
+        next(db.relation("r").batches(0))

@@ -55,6 +55,7 @@ def load(edges, *, lanes: int, cells: int = 4000, share: int = 1, **settings) ->
     for cell, value in (
         (at.LANES, lanes), (at.SHARE_FROM, share), (at.BATCH_FROM, 0), (at.BATCH_CELLS, cells),
         (at.AHEAD_FROM, 0), (at.SPLIT_FROM, FROM[1]), (at.TALLY_FROM, FROM[1]),
+        (at.MOST_QUEUED, FROM[1] or 11),
     ):  # fmt: skip
         db.instance.arena.cells[cell] = value
     with db.transaction() as tx:

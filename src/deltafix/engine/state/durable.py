@@ -421,7 +421,7 @@ class Images:
 
     def note(self) -> None:
         """An epoch was committed."""
-        self._behind += int(self._arena.cells[at.DELTA + 1])
+        self._behind += int(self._arena.cells[at.N_CHANGED])
 
     def leave(self) -> None:
         """At the end: write an image, unless the one that is there is good enough. O(state)."""

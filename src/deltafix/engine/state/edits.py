@@ -1,7 +1,7 @@
 """What an epoch changes, among given rows and in all, read from the kernel's journal.
 
-Before `commit`, every row whose flags moved stands in the journal with its old flags, or in the
-queue if the epoch created it (`kernel.layout`). Invariant: the changes are net; a row given and
+Before `commit`, every row whose flags moved stands in the journal with its old flags, or is listed
+as created if the epoch made it (`kernel.layout`). Invariant: the changes are net; a row given and
 taken in one transaction is not among them. Reading them here costs a transaction's `insert` and
 `delete` nothing, and a database in memory nothing at all.
 """
@@ -31,11 +31,9 @@ class Edit:
 def given_changes(arena: Arena, schemas: Mapping[int, Schema]) -> list[Edit]:
     """Net changes of given rows since the last commit, by relation. O(touched)."""
     journal = arena.take(at.J).reshape(-1, 3)
-    queue = _distinct(arena.take(at.Q))
-    touched = np.concatenate([journal[:, 0], queue])
-    # A queued row that was there before the epoch is in the journal too: only there it counts.
-    old = np.concatenate([journal[:, 1], np.zeros(len(queue), dtype=np.int64)])
-    queued = np.arange(len(touched)) >= len(journal)
+    created = arena.rows(at.CREATED)
+    touched = np.concatenate([journal[:, 0], created])
+    old = np.concatenate([journal[:, 1], np.zeros(len(created), dtype=np.int64)])
     numbers = touched >> 32
     edits = []
     for number, schema in schemas.items():
@@ -44,10 +42,9 @@ def given_changes(arena: Arena, schemas: Mapping[int, Schema]) -> list[Edit]:
             continue
         rows = touched[chosen] & 0xFFFFFFFF
         words = _words(arena, number, rows)
-        counts = ~queued[chosen] | ((words & at.WAS) == 0)
         before = (old[chosen] & at.GIVEN) != 0
         now = (words & at.GIVEN) != 0
-        for added, moved in ((False, before & ~now), (True, now & ~before & counts)):
+        for added, moved in ((False, before & ~now), (True, now & ~before)):
             if moved.any():
                 edits.append(Edit(schema, added, _codes(arena, number, rows[moved])))
     return edits
@@ -56,7 +53,7 @@ def given_changes(arena: Arena, schemas: Mapping[int, Schema]) -> list[Edit]:
 def truth_changes(arena: Arena, schemas: Mapping[int, Schema]) -> list[Edit]:
     """Net changes of what holds, given or derived, in the epoch that stands. O(touched)."""
     journal = arena.take(at.J).reshape(-1, 3)
-    touched = _distinct(np.concatenate([journal[:, 0], arena.take(at.Q)]))
+    touched = np.concatenate([journal[:, 0], arena.rows(at.CREATED)])
     numbers = touched >> 32
     edits = []
     for number, schema in schemas.items():
@@ -79,14 +76,6 @@ def given_rows(arena: Arena, schemas: Mapping[int, Schema]) -> list[Edit]:
         for number, schema in schemas.items()
     )
     return [edit for edit in edits if len(edit.codes)]
-
-
-def _distinct(values: Cells) -> Cells:
-    """The distinct values, sorted. Not `np.unique`, whose hashing took 6 s for a million rows."""
-    ordered: Cells = np.sort(values)
-    fresh = np.ones(len(ordered), dtype=np.bool_)
-    np.not_equal(ordered[1:], ordered[:-1], out=fresh[1:])
-    return ordered[fresh]
 
 
 def _row_words(arena: Arena, relation: int, rows: Cells) -> Cells:

@@ -133,7 +133,7 @@ def _digest_of(program: str, parts: Iterable[bytes]) -> str:
 
 def is_half_way(arena: Arena) -> bool:
     """Whether an epoch was left before its end: there is no image of that."""
-    return bool(arena.cells[at.J + 1] or arena.cells[at.Q + 1])
+    return bool(arena.cells[at.J + 1] or arena.cells[at.CREATED + 1])
 
 
 def write_image(path: Path, moment: Moment, arena: Arena, codes: Codes) -> None:
