@@ -7,6 +7,7 @@ casts in rules.
 from __future__ import annotations
 
 import json
+from datetime import time
 from typing import Any, Final
 
 import pyarrow as pa
@@ -17,12 +18,14 @@ from deltafix.errors import DeltafixError
 from deltafix.facts.codec import FactFormat, read_facts, read_value
 from deltafix.facts.json_rows import read_json
 from deltafix.facts.logical import logical_rows
+from deltafix.facts.logical_types import logical_type
 from deltafix.facts.schema import Schema
 from deltafix.pipeline.columns import fit
 from deltafix.pipeline.config import schemas_of
 
 KINDS: Final = (
-    "boolean", "date", "timestamp", "timestamptz", "decimal(6, 2)", "decimal(20, 2)", "blob",
+    "boolean", "date", "time", "timestamp", "timestamptz", "decimal(6, 2)", "decimal(20, 2)",
+    "blob",
 )  # fmt: skip
 TEXTS: Final = (
     "true", "false", "True", "yes", "t", "1", "0", " true",
@@ -30,6 +33,7 @@ TEXTS: Final = (
     "2026-01-31 12:30", "2026-01-31T12", "2026-01-31T12:30:00.5", "2026-01-31 12:30:00.1234567",
     "2026-01-31 12:30:00Z", "2026-01-31 12:30+01", "2026-01-31 12:30:00+0100",
     "9999-12-31 23:59:59-01:00", "0001-01-01 00:00:00+01:00", "2026-01-31 25:00:00",
+    "12:30", "12:30:00.5", "24:00:00", "12:60", "1:30", " 12:30", "12:30Z", "12:30:00.1234567",
     "-12.5", "12.505", "1e3", "1E-3", ".5", "5.", "1_000", "9999.99", "10000", "nan", " 1",
     "00ff", "00F", r"\x00ff", r"\X00", "0x00", "zz", "abc", "nil", "NULL",
 )  # fmt: skip
@@ -57,6 +61,8 @@ def _read(schema: Schema, piped: Schema, text: str) -> dict[str, Any]:
     assert len(signed.bad) + signed.table.num_rows == 1
     rows = logical_rows(piped, _bare(signed.table))
     found["pipeline"] = rows[0][0] if rows else _NONE
+    if rows and schema.columns[0].of is logical_type("time"):  # outputs have its text
+        found["pipeline"] = time.fromisoformat(rows[0][0])
     return found
 
 

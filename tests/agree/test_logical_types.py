@@ -19,7 +19,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -166,6 +166,11 @@ KINDS = [
             "timestamp": lambda n: datetime(1970, 1, 1) + timedelta(microseconds=n),
             "decimal(20, 1)": lambda n: _decimal(n, 20, 1),
         },
+    ),
+    Kind(
+        "time",
+        [time(), time(12, 30), time(12, 30, 0, 1), time(23, 59, 59, 999_999)],
+        {'"12:30:00"': time(12, 30), '"12:30:00.000001"': time(12, 30, 0, 1)},
     ),
     Kind("float", [-1.5, 0.0, 2.5, 1e300], {"0.0": 0.0, "2.5": 2.5}),
     Kind("symbol", ["", "a", "nil", "Ä", '"'], {'"a"': "a", '"nil"': "nil"}),
@@ -349,6 +354,12 @@ def case_of(rng: random.Random) -> Case:
             "days(as(v, date)) :- a(_, v).",
             lambda f: {(v.date(),) for _, v in f["a"]},
         )
+        rule(
+            "clocks",
+            "c: time",
+            "clocks(as(v, time)) :- a(_, v).",
+            lambda f: {(v.time(),) for _, v in f["a"]},
+        )
     chosen = rng.sample([*views], rng.randint(4, len(views)))
     near = bool(kind.ends) and rng.random() < 0.5
     if near:  # what is refused for one rule is not seen of another
@@ -487,6 +498,7 @@ def _insert(
 def _arrow(kind: Kind) -> pa.DataType:
     return {
         "date": pa.date32(),
+        "time": pa.time64("us"),
         "timestamp": pa.timestamp("us"),
         "timestamptz": pa.timestamp("us", "Europe/Berlin"),
         "decimal(6, 2)": pa.decimal128(20, 2),

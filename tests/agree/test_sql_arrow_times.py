@@ -45,13 +45,14 @@ TYPES: dict[pa.DataType, list[int]] = {
         for unit, parts in _UNITS.items()
         for zone in (None, "UTC", "America/New_York")
     },
-    pa.time32("s"): [0, 3600],
-    pa.time64("us"): [0, 1],
+    pa.time32("s"): [0, 3600, 86_399],
+    pa.time64("us"): [0, 1, 86_399_999_999, 86_400_000_000],
+    pa.time64("ns"): [0, 1_000, 1_001],
     pa.duration("us"): [0, 1],
 }
 KINDS = (
     *("DATE", "TIMESTAMP", "TIMESTAMPTZ", "SMALLINT", "BIGINT", "DOUBLE", "DECIMAL(18, 0)"),
-    *("TEXT", "BOOLEAN", "BLOB", "DATE[]", "TIMESTAMP[]", "STRUCT(a DATE)"),
+    *("TEXT", "BOOLEAN", "BLOB", "DATE[]", "TIMESTAMP[]", "STRUCT(a DATE)", "TIME", "TIME[]"),
 )
 
 
@@ -59,6 +60,8 @@ def _takers(given: pa.DataType) -> set[str]:
     """The types of SQL that take some values of a type; those without a zone have none to lose."""
     if pa.types.is_date(given):
         return {"DATE", "TIMESTAMP", "TIMESTAMPTZ", "DATE[]", "TIMESTAMP[]", "STRUCT(a DATE)"}
+    if pa.types.is_time(given):
+        return {"TIME", "TIME[]"}
     if not pa.types.is_timestamp(given):
         return set()
     plain = {"DATE", "TIMESTAMP", "DATE[]", "TIMESTAMP[]", "STRUCT(a DATE)"}

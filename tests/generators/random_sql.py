@@ -19,7 +19,7 @@ __all__ = ["Case", "case_of"]
 
 INT, DOUBLE, TEXT, BOOL = "INTEGER", "DOUBLE", "TEXT", "BOOLEAN"
 DATE, TIMESTAMP, DECIMAL, BLOB = "DATE", "TIMESTAMP", "DECIMAL(6, 2)", "BLOB"
-WIDE, INTERVAL = "DECIMAL(38, 4)", "INTERVAL"
+WIDE, INTERVAL, TIME = "DECIMAL(38, 4)", "INTERVAL", "TIME"
 NUMBERS = (INT, DOUBLE, DECIMAL, WIDE)
 PORTABLE = (INT, INT, INT, TEXT, TEXT, DOUBLE, BOOL)
 INTS, TEXTS, LISTS, BLOBS = "INTEGER[]", "VARCHAR[]", "INTEGER[][]", "BLOB[]"
@@ -52,7 +52,7 @@ _WIDER = {
     frozenset((DATE, TIMESTAMP)): TIMESTAMP,
 }
 """Types that USING compares, and what it shows of a FULL JOIN."""
-NEW = (DATE, TIMESTAMP, DECIMAL, WIDE, BLOB, INTERVAL, *NESTED)
+NEW = (DATE, TIME, TIMESTAMP, DECIMAL, WIDE, BLOB, INTERVAL, *NESTED)
 TYPES = (*PORTABLE, *NEW)
 
 
@@ -222,6 +222,7 @@ class _Maker:
             TEXT: ("'a'", "'b'", "'ab'", "''", "'B'"),
             BOOL: ("TRUE", "FALSE"),
             DATE: ("'2024-02-29'", "'2026-01-31'", "'2026-02-01'", "'1969-12-31'"),
+            TIME: ("'00:00:00'", "'10:20:30.5'", "'12:00:00'", "'23:59:59.999999'"),
             TIMESTAMP: ("'2026-01-31 00:00:00'", "'2026-01-31 10:20:30.5'", "'1969-12-31 23:59'"),
             DECIMAL: ("0", "1.50", "-2.25", "0.01", "2"),
             WIDE: (
@@ -504,6 +505,7 @@ class _Maker:
                     lambda: f"CAST(SIGN(CAST({again(WIDE)} AS {WIDE})) AS INTEGER)",
                     lambda: f"CAST(EXTRACT(MONTH FROM {again(DATE)}) AS INTEGER)",
                     lambda: f"CAST(({again(DATE)} - {again(DATE)}) % 1000 AS INTEGER)",
+                    lambda: f"CAST(EXTRACT(MINUTE FROM {again(TIME)}) AS INTEGER)",
                     lambda: (
                         f"CAST(EXTRACT({self.random.choice(('YEAR', 'MONTH', 'DAY', 'HOUR'))} "
                         f"FROM CAST({again(INTERVAL)} AS INTERVAL)) AS INTEGER)"
@@ -589,7 +591,19 @@ class _Maker:
                 lambda: f"({typed.format(again())} + INTERVAL '{self.random.randint(1, 30)}' HOUR)",
                 lambda: f"DATE_TRUNC('month', {typed.format(again())})",
             ]
-            forms += [lambda: f"({typed.format(again())} + CAST({again(INTERVAL)} AS INTERVAL))"]
+            forms += [
+                lambda: f"({typed.format(again())} + CAST({again(INTERVAL)} AS INTERVAL))",
+                lambda: f"(CAST({again(DATE)} AS DATE) + CAST({again(TIME)} AS TIME))",
+            ]
+        elif kind == TIME:
+            forms += [
+                lambda: (
+                    f"({typed.format(again())} {self.random.choice('+-')} "
+                    f"CAST({again(INTERVAL)} AS INTERVAL))"
+                ),
+                lambda: typed.format(f"CAST({again(TIMESTAMP)} AS {TIMESTAMP})"),
+                lambda: typed.format(f"CAST({typed.format(again())} AS TEXT)"),
+            ]
         elif kind == INTERVAL:
             moments = f"CAST({{}} AS {TIMESTAMP})"
             forms += [
@@ -620,6 +634,7 @@ class _Maker:
             if not self.portable:
                 forms.append(lambda: f"CAST(CAST({again(WIDE)} AS {WIDE}) AS TEXT)")
                 forms.append(lambda: f"CAST(CAST({again(INTERVAL)} AS INTERVAL) AS TEXT)")
+                forms.append(lambda: f"CAST(CAST({again(TIME)} AS TIME) AS TEXT)")
                 forms.append(lambda: f"HEX(CAST({again(BLOB)} AS BLOB))")
                 forms.append(lambda: f"CAST(CAST({again(BLOB)} AS BLOB) AS TEXT)")
                 pattern = self.random.choice(("'[ab]'", "'(a)(b?)'", "'^.'", "'B|a+'"))

@@ -6,7 +6,7 @@ Invariant: a value equals another one by `told` only where it is the same, of th
 from __future__ import annotations
 
 import math
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any
 
@@ -22,6 +22,7 @@ VALUES: dict[str, list[Any]] = {
     "DOUBLE": [math.nan, math.inf, -math.inf, 5e-324, 1.7976931348623157e308, 0.1, 1e22, None],
     "VARCHAR": ["", "NULL", "null", "\\N", 'a,"b"\n\tc', "é😀\x00x", "  s ", "\\x00", "[1]", None],
     "DATE": [date(1, 1, 1), date(1969, 12, 31), date(9999, 12, 31), None],
+    "TIME": [time(), time(23, 59, 59, 999999), time(10, 20), None],
     "TIMESTAMP": [*MOMENTS, LAST, None],
     "TIMESTAMPTZ": [*(one.replace(tzinfo=UTC) for one in (*MOMENTS, LAST)), None],
     "DECIMAL(18, 6)": [
@@ -47,6 +48,7 @@ VALUES: dict[str, list[Any]] = {
     "DOUBLE[]": [[math.nan, math.inf, None, 0.1], None],
     "VARCHAR[]": [[], ["", 'a,"b"', "null", None], None],
     "DATE[]": [[date(1969, 1, 1), None], [], None],
+    "TIME[]": [[time(10, 20, 30, 5), None], [], None],
     "TIMESTAMPTZ[]": [[MOMENTS[1].replace(tzinfo=UTC), None], [], None],
     "DECIMAL(10, 3)[]": [[Decimal("1.250"), None], [], None],
     "DECIMAL(38, 2)[]": [[Decimal(f"{10**36 - 1}.25"), None, Decimal("-1.50")], [], None],

@@ -21,6 +21,7 @@ from deltafix.facts.wide import as_text
 _ARROW: Final = {
     "boolean": pa.bool_(),
     "date": pa.date32(),
+    "time": pa.time64("us"),
     "timestamp": pa.timestamp("us"),
     "timestamptz": pa.timestamp("us", "UTC"),
     "blob": pa.binary(),
@@ -47,6 +48,8 @@ def takes(kind: LogicalType, given: pa.DataType) -> bool:
         return bool(pa.types.is_decimal(given) or pa.types.is_integer(given))
     if kind.inner == "date":
         return bool(pa.types.is_date(given))
+    if kind.inner == "time":
+        return bool(pa.types.is_time(given))
     if pa.types.is_timestamp(wanted):
         return bool(pa.types.is_timestamp(given)) and (given.tz is None) is (wanted.tz is None)
     if kind.inner == "blob":
@@ -65,7 +68,7 @@ def takes(kind: LogicalType, given: pa.DataType) -> bool:
 def closed(array: Any, kind: LogicalType) -> Any:
     """Values of `arrow_type` as the engine has them, null where they are missing. O(values).
 
-    Raises ValueError for years that Python has not.
+    Raises ValueError for years that Python has not, and for 24:00.
     """
     name = kind.inner
     if kind.is_decimal:
@@ -79,9 +82,9 @@ def closed(array: Any, kind: LogicalType) -> Any:
     done = (array.cast(pa.int32()) if name == "date" else array).cast(pa.int64())
     unit = 1 if name == "date" else _DAY
     extent = pc.min_max(done).as_py()
-    low, high = _FIRST * unit, (_LAST + 1) * unit - 1
+    low, high = (0, _DAY - 1) if name == "time" else (_FIRST * unit, (_LAST + 1) * unit - 1)
     if extent["min"] is not None and not low <= extent["min"] <= extent["max"] <= high:
-        raise ValueError("a year that is not 1 to 9999")
+        raise ValueError("24:00" if name == "time" else "a year that is not 1 to 9999")
     return done
 
 

@@ -1,13 +1,14 @@
 """Logical types: values of tables that the engine holds as numbers or texts, and how.
 
-`boolean`, `date`, `timestamp`, `timestamptz`, `decimal(p, s)` and `blob`, as SQL has them, and of
-each, and of `number`, `float` and `symbol`, the type with a question mark whose values may be
-missing: None in Python, NULL in tables, `nil` in rules, where `[x]` opens those that are there.
-The engine holds days and microseconds since 1970, 0 and 1, hexadecimal digits, units of the last
-digit (of more than 18 digits as the texts of `facts.wide`), and what may be missing as a record of
-one field. Invariant: `write` and `read` are inverse on the values that a type has and keep their
-order; `write` refuses all others and rounds nothing. `deltafix.sql.types` has the same values under
-SQL's names. Nothing here imports pyarrow: whole columns are `facts.logical_arrow`'s.
+`boolean`, `date`, `time`, `timestamp`, `timestamptz`, `decimal(p, s)` and `blob`, as SQL has them,
+and of each, and of `number`, `float` and `symbol`, the type with a question mark whose values may
+be missing: None in Python, NULL in tables, `nil` in rules, where `[x]` opens those that are there.
+The engine holds days and microseconds since 1970, microseconds since midnight, 0 and 1, hexadecimal
+digits, units of the last digit (of more than 18 digits as the texts of `facts.wide`), and what may
+be missing as a record of one field. Invariant: `write` and `read` are inverse on the values that a
+type has and keep their order; `write` refuses all others and rounds nothing. `deltafix.sql.types`
+has the same values under SQL's names. Nothing here imports pyarrow: whole columns are
+`facts.logical_arrow`'s.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import decimal
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from functools import cache
 from math import isfinite
@@ -173,6 +174,7 @@ _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _MOMENT: Final = re.compile(
     r"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?)?(Z|[+-]\d\d(?::?\d\d)?)?", re.ASCII
 )
+_CLOCK: Final = re.compile(r"\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?", re.ASCII)
 _DIGITS: Final = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?", re.ASCII)
 _HEX: Final = re.compile(r"(?:\\x)?((?:[0-9a-fA-F]{2})*)")
 
@@ -192,6 +194,25 @@ def _read_day(days: int) -> date:
 def _parse_day(text: str) -> date | None:
     try:
         return date.fromisoformat(text) if _DAY.fullmatch(text) else None
+    except ValueError:
+        return None
+
+
+def _write_clock(value: Any) -> int | None:
+    """Microseconds since midnight of a time without a zone."""
+    if not isinstance(value, time) or value.tzinfo is not None:
+        return None
+    return ((value.hour * 60 + value.minute) * 60 + value.second) * 1_000_000 + value.microsecond
+
+
+def _read_clock(micros: int) -> time:
+    """The time of microseconds since midnight, of which a day has no more."""
+    return (_EPOCH + timedelta(microseconds=micros)).time()
+
+
+def _parse_clock(text: str) -> time | None:
+    try:
+        return time.fromisoformat(text) if _CLOCK.fullmatch(text) else None
     except ValueError:
         return None
 
@@ -295,6 +316,10 @@ _PLAIN: Final = {
         LogicalType(
             "date", "number", write_day, _read_day, _parse_day, "a datetime.date", "2026-01-31",
             date,
+        ),
+        LogicalType(
+            "time", "number", _write_clock, _read_clock, _parse_clock,
+            "a datetime.time without a zone", "12:30:00", time,
         ),
         LogicalType(
             "timestamp", "number", _write_moment(_EPOCH), _read_moment(_EPOCH),

@@ -14,7 +14,7 @@ import re
 import struct
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, time
 from decimal import Decimal
 from numbers import Number
 from typing import Any, Final, Literal, TypeAlias, cast
@@ -53,11 +53,14 @@ class Branch:
         return show_value(self)
 
 
-Value: TypeAlias = int | float | str | tuple["Value", ...] | Branch | date | Decimal | bytes | None
+Logical: TypeAlias = bool | date | time | Decimal | bytes
+"""A value of a logical type; a datetime is a date."""
+
+Value: TypeAlias = int | float | str | tuple["Value", ...] | Branch | Logical | None
 """A value as users see it: `int` for number and unsigned, `float`, `str` for symbol.
 
-Of logical types (`facts.logical_types`) it is a bool, date, datetime, Decimal or bytes. A record is
-a tuple of its fields, or None for `nil`; a value of an algebraic data type a `Branch`.
+Of logical types (`facts.logical_types`) it is a `Logical`. A record is a tuple of its
+fields, or None for `nil`; a value of an algebraic data type a `Branch`.
 """
 
 _VALID: Final[dict[str, str]] = {
@@ -244,7 +247,7 @@ def _plain(value: Value, symbol: Any) -> str:
         return "nil"
     if isinstance(value, Decimal) and len(value.as_tuple().digits) <= FLOAT_DIGITS:
         return logical_text(value)
-    if isinstance(value, bool | date | Decimal | bytes):
+    if isinstance(value, Logical):
         return str(symbol(logical_text(value)))
     return str(symbol(value)) if isinstance(value, str) else repr(value)
 
@@ -253,7 +256,7 @@ FLOAT_DIGITS: Final = 15
 """As many digits of a decimal number are a float's for certain."""
 
 
-def logical_text(value: bool | date | Decimal | bytes) -> str:
+def logical_text(value: Logical) -> str:
     """A value of a logical type as text, which its type reads."""
     if isinstance(value, bool):
         return "true" if value else "false"

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from copy import copy
 from dataclasses import dataclass, field, fields
-from datetime import date, datetime
+from datetime import date, datetime, time
 from types import MappingProxyType, NoneType, UnionType
 from typing import Final, TypeAlias, get_args
 
@@ -44,6 +44,7 @@ _COLUMNS: Final[dict[type, str]] = {
     str: "symbol",
     bool: "boolean",
     date: "date",
+    time: "time",
     datetime: "timestamp",
     bytes: "blob",
 }

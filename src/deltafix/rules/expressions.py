@@ -11,13 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import date, datetime
+from datetime import date, datetime, time
 from decimal import Decimal
 from types import EllipsisType
 from typing import Any, Final, Never, Protocol, TypeAlias
 
 from deltafix.errors import ProgramError
-from deltafix.facts.values import FLOAT_DIGITS, logical_text
+from deltafix.facts.values import FLOAT_DIGITS, Logical, logical_text
 from deltafix.rules.ast import And, Atom, Comparison, Formula, Not, Rule, conjunction, disjunction
 from deltafix.rules.place import here
 from deltafix.rules.terms import Call, Const, Term, Var, Wildcard
@@ -168,7 +168,7 @@ def term_of(value: object) -> Term:
         return Call("[]", tuple(map(term_of, value)), here())
     if isinstance(value, FormulaExpr):
         raise TypeError("a literal cannot stand inside a term; compare values of columns instead")
-    if isinstance(value, bool | date | Decimal | bytes):
+    if isinstance(value, Logical):
         return _logical(value)
     if not isinstance(value, int | float | str):
         raise TypeError(f"{value!r} is no term: use a variable, int, float, str, or ... for any")
@@ -179,7 +179,7 @@ def term_of(value: object) -> Term:
     return Const(value, "symbol" if isinstance(value, str) else None, here())
 
 
-def _logical(value: bool | date | Decimal | bytes) -> Term:
+def _logical(value: Logical) -> Term:
     """The term for a value of a logical type: its text, cast to the type of its class."""
     text = logical_text(value)
     if isinstance(value, Decimal):  # its class does not say how many digits its type has
@@ -187,6 +187,8 @@ def _logical(value: bool | date | Decimal | bytes) -> Term:
             return Const(float(value), "float", here())
         return Const(text, "symbol", here())
     kind = "boolean" if isinstance(value, bool) else "blob" if isinstance(value, bytes) else "date"
+    if isinstance(value, time):
+        kind = "time"
     if isinstance(value, datetime):
         kind = "timestamp" if value.utcoffset() is None else "timestamptz"
     return Call("as", (Const(text, "symbol", here()), Const(kind, "symbol", here())), here())

@@ -91,7 +91,7 @@ def _converts(given: str, wanted: str) -> bool:
         return True
     if "number" in (given, wanted):
         return "blob" not in (given, wanted) and wanted != "symbol"
-    return {given, wanted} == {"date", "timestamp"}
+    return {given, wanted} == {"date", "timestamp"} or (given, wanted) == ("timestamp", "time")
 
 
 def call_name(functor: str, kinds: Sequence[str]) -> str:
@@ -257,6 +257,8 @@ def _cast(given: str, wanted: str) -> Callable[[Any], Any]:
         return lambda days: days * _DAY
     if (given, wanted) == ("timestamp", "date"):
         return lambda micros: micros // _DAY
+    if (given, wanted) == ("timestamp", "time"):
+        return lambda micros: micros % _DAY
     less = (0 if target is None else target.scale) - (0 if source is None else source.scale)
     if less >= 0:
         return lambda held: held * 10**less

@@ -8,11 +8,9 @@ keeps those. The same spelling serves plans, errors and golden files.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import date
-from decimal import Decimal
 from typing import Final
 
-from deltafix.facts.values import show_value
+from deltafix.facts.values import Logical, show_value
 from deltafix.rules import ast
 from deltafix.rules.functors import CONSTRAINTS, INFIX, PREFIX_POWER
 from deltafix.rules.terms import Aggregate, Call, Const, Term, Var
@@ -133,7 +131,7 @@ def _constant(term: Const) -> str:
         return "nil"
     if isinstance(term.value, str):
         return _quote(term.value)
-    if isinstance(term.value, bool | date | Decimal | bytes):  # in proofs: text has their texts
+    if isinstance(term.value, Logical):  # in proofs: text has their texts
         return show_value(term.value)
     return f"{term.value!r}u" if term.type == "unsigned" else repr(term.value)
 

@@ -59,6 +59,8 @@ _TYPES = {
     "DATE": pa.date32(),
     "TIMESTAMP": pa.timestamp("us"),
     "TIMESTAMPTZ": pa.timestamp("us", "UTC"),
+    "TIME": pa.string(),
+    "INTERVAL": pa.string(),
 }
 """Arrow's type for what a manifest calls a column's: the engine's types, and SQL's."""
 

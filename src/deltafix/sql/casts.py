@@ -25,6 +25,7 @@ from deltafix.sql.types import (
     NARROW_DIGITS,
     NULL,
     TEXT,
+    TIME,
     TIMESTAMP,
     TIMESTAMPTZ,
     SqlType,
@@ -71,6 +72,9 @@ def cast(
         return _to_text(given, dialect)
     if INTERVAL in (given, wanted):
         return partial(_text_to_interval, dialect=dialect) if given is TEXT else None
+    if TIME in (given, wanted):
+        in_duckdb = given is TEXT and dialect == "duckdb"
+        return _clock_of_duckdb if in_duckdb else _CLOCKS.get((given, wanted))
     if wanted.is_time:
         if given is TEXT and dialect == "spark":
             return _OF_SPARK[wanted]
@@ -235,7 +239,7 @@ def _to_text(given: SqlType, dialect: str) -> Callable[[Any], str] | None:
         return lambda value: f"{value or abs(value):f}"
     if given in (TIMESTAMP, TIMESTAMPTZ):
         return _local_to_text if dialect == "spark" else _moment_to_text
-    return str
+    return _clock_to_text if given is TIME else str
 
 
 def _digits(value: float) -> tuple[str, str, int]:
@@ -283,12 +287,15 @@ _FLOAT_TO_TEXT: Final = {"postgres": _float_of_postgres, "spark": _float_of_spar
 """By dialect; DuckDB's is Python's."""
 
 
-def _moment_to_text(value: datetime) -> str:
-    """As DuckDB: no trailing zeros behind the seconds, the zone in hours."""
+def _clock_to_text(value: time | datetime) -> str:
+    """As DuckDB: no trailing zeros behind the seconds."""
     text = value.strftime("%H:%M:%S")
-    if value.microsecond:
-        text += f".{value.microsecond:06}".rstrip("0")
-    return f"{value.date()} {text}{'' if value.tzinfo is None else '+00'}"
+    return f"{text}.{value.microsecond:06}".rstrip("0") if value.microsecond else text
+
+
+def _moment_to_text(value: datetime) -> str:
+    """The day, the time, and the zone in hours."""
+    return f"{value.date()} {_clock_to_text(value)}{'' if value.tzinfo is None else '+00'}"
 
 
 def _local_to_text(value: datetime) -> str:
@@ -505,6 +512,8 @@ def written_so(kind: SqlType) -> str:
     """How a day or a moment is written, for whoever wrote it in another way."""
     if kind is INTERVAL:
         return "write 1 month 2 days 03:00:00"
+    if kind is TIME:
+        return "write 23:59:59"
     return "write 2026-01-31" if kind is DATE else "write 2026-01-31 23:59:59"
 
 
@@ -528,6 +537,46 @@ def _text_to_moment(text: str) -> datetime:
     if moment.tzinfo is not None:
         raise ValueError(f"{text!r} has a zone, and TIMESTAMP has none; cast it to TIMESTAMPTZ")
     return moment
+
+
+_CLOCK: Final = re.compile(r"\s*(\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?)\s*", re.ASCII)
+_END: Final = re.compile(r"[T ]24:")
+_OFTEN_CLOCK: Final = re.compile(
+    r"\s*0*(\d\d?):(\d\d?)(?::(\d\d?)(?:\.(\d*))?)?\s*(Z|UTC|[+-]00(?::?00)?)?\s*",
+    re.ASCII | re.IGNORECASE,
+)
+"""What DuckDB reads, too; another zone, which it passes over, is none of these."""
+
+
+def _text_to_clock(text: str) -> time:
+    match = _CLOCK.fullmatch(text)
+    try:
+        if match is None:
+            raise ValueError(text)
+        return time.fromisoformat(match[1])
+    except ValueError:
+        raise ValueError(f"{text!r} is no TIME; {written_so(TIME)}") from None
+
+
+def _clock_of_duckdb(text: str) -> time:
+    """Parts of fewer digits, more of a second than six, which are cut, or with a day before it."""
+    match = _OFTEN_CLOCK.fullmatch(text)
+    try:
+        if match is None:
+            if _END.search(text):  # of a day, which is no time of the next one
+                raise ValueError(text)
+            return _text_of_duckdb(text, TIMESTAMP).time()
+        hour, minute, second, part = match.groups(default="")[:4]
+        return time(int(hour), int(minute), int(second or 0), int(f"{part[:6]:0<6}"))
+    except ValueError:
+        raise ValueError(f"{text!r} is no TIME; {written_so(TIME)}") from None
+
+
+_CLOCKS: Final[dict[tuple[SqlType, SqlType], Callable[[Any], Any]]] = {
+    (TEXT, TIME): _text_to_clock,
+    (TIMESTAMP, TIME): datetime.time,
+}
+"""A moment of a zone has a time in that: AT TIME ZONE before it."""
 
 
 def _in_utc(value: datetime) -> datetime:

@@ -20,9 +20,9 @@ from deltafix.facts.arrow import ARROW_TYPES, is_tabular, settled_floats, to_tab
 from deltafix.facts.schema import Row
 from deltafix.facts.values import canonical, shown
 from deltafix.sql.cursor import arrow_type
-from deltafix.sql.logical import SqlLogical, python_value
+from deltafix.sql.logical import SqlLogical, is_beyond_day, python_value
 from deltafix.sql.text import Statement
-from deltafix.sql.types import MOST_DIGITS, NARROW_DIGITS, Column, SqlType
+from deltafix.sql.types import MOST_DIGITS, NARROW_DIGITS, TIME, Column, SqlType
 
 if TYPE_CHECKING:
     from deltafix.sql.builder import Relation
@@ -109,10 +109,12 @@ def listed(
     if not isinstance(values, pa.ChunkedArray):
         return values
     converted = []
-    is_moment = pa.types.is_timestamp(values.type)
+    is_moment, has_clocks = pa.types.is_timestamp(values.type), column.type.has(TIME)
     for row, value in enumerate(values):
         try:
             scalar = value.cast(pa.timestamp("us", values.type.tz)) if is_moment else value
+            if has_clocks and is_beyond_day(scalar):
+                raise ValueError("24:00")
             converted.append(scalar.as_py())
         except (ValueError, OverflowError):
             text = shown(python_value(value))

@@ -31,7 +31,7 @@ from deltafix.sql.casts import cast, written_so
 from deltafix.sql.cursor import arrow_type
 from deltafix.sql.intervals import given
 from deltafix.sql.logical import SqlLogical, python_value
-from deltafix.sql.types import BLOB, INTERVAL, TEXT, Column, SqlType, row_as_sql
+from deltafix.sql.types import BLOB, INTERVAL, TEXT, TIME, Column, SqlType, row_as_sql
 
 if TYPE_CHECKING:
     from deltafix.sql.connection import Connection
@@ -326,7 +326,7 @@ def _way_out(value: Any, column: Column) -> str:
         return "; what a file says is not rounded, as INSERT rounds it"
     if isinstance(value, str) and kind.is_nested:
         return '; it is written as JSON: [1, null], or {"a": "x"}, its quotes doubled'
-    if isinstance(value, str) and (kind.is_time or kind is INTERVAL):
+    if isinstance(value, str) and (kind.is_time or kind in (INTERVAL, TIME)):
         return f"; {written_so(kind)}"
     if isinstance(value, str) and kind is BLOB:
         return "; it is written as hexadecimal digits: \\x00ff"
@@ -368,7 +368,7 @@ def _exact(values: Any, column: Column) -> Any:
     bare, is_none = logical.bare(values)
     if bare.null_count > is_none.sum():
         raise pa.ArrowInvalid(f"a value that is no {column.type.name}")
-    return logical.decode(bare)
+    return logical.opened(bare)
 
 
 def _bounded(values: Any) -> Any:

@@ -36,6 +36,7 @@ from deltafix.sql.types import (
     INTERVAL,
     NULL,
     TEXT,
+    TIME,
     TIMESTAMP,
     SqlType,
 )
@@ -302,6 +303,14 @@ FUNCTIONS: Final[dict[type, Function]] = {
         times.make_timestamp,
         takes=(*[BIGINT] * 5, DOUBLE),
         only=("duckdb",),
+    ),
+    exp.TimeFromParts: Function(
+        "MAKE_TIME(hour, minute, second)",
+        ("hour", "min", "sec"),
+        lambda t: of_types([BIGINT] * 2, TIME)(t[:2]) if len(t) == 3 and doubles(t[2:]) else None,
+        times.make_time,
+        takes=(BIGINT, BIGINT, DOUBLE),
+        only=("duckdb", "postgres"),
     ),
     **text_functions.TEXTS,
     **number_functions.NUMBERS,

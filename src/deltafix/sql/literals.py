@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
-from datetime import date, datetime
+from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
@@ -27,6 +27,7 @@ from deltafix.sql.types import (
     MOST_DIGITS,
     NULL,
     TEXT,
+    TIME,
     TIMESTAMP,
     TIMESTAMPTZ,
     SqlType,
@@ -73,6 +74,8 @@ def literal(value: SqlValue) -> Scalar:
         kind = TIMESTAMP if value.tzinfo is None else TIMESTAMPTZ
     elif isinstance(value, date):
         kind = DATE
+    elif isinstance(value, time):
+        kind = TIME
     elif isinstance(value, bytes):
         kind = BLOB
     elif isinstance(value, Interval):

@@ -1,7 +1,7 @@
 """SQL's types as logical types of columns: NULLs, booleans, times, decimals, bytes, nested ones.
 
-An INTERVAL is its text there, as DuckDB and CSV have it, `1 month 2 days 03:00:00`: Parquet, Spark
-and Iceberg have no type of three parts, and a duration has no months.
+A TIME and an INTERVAL are texts outside, as DuckDB and CSV have them, `1 month 2 days 03:00:00`:
+Spark has no type of a time of day, and as little as Parquet one of three parts.
 
 Invariant: of a value that Arrow has as text, or as another type, it is asked what SQL's assignment
 asks (`sql.casts`); nothing is rounded, so a value either is one of the type's or is refused. Whole
@@ -31,7 +31,7 @@ from deltafix.facts.shapes import Shape
 from deltafix.facts.values import encodable, write_value
 from deltafix.sql import intervals
 from deltafix.sql.arrays import Bases, packed, unpacked
-from deltafix.sql.casts import assigned, from_text
+from deltafix.sql.casts import assigned, cast, from_text
 from deltafix.sql.cursor import arrow_type
 from deltafix.sql.types import (
     BLOB,
@@ -41,6 +41,7 @@ from deltafix.sql.types import (
     INTERVAL,
     NULLABLE_TYPES,
     TEXT,
+    TIME,
     Column,
     SqlType,
     encode,
@@ -48,7 +49,7 @@ from deltafix.sql.types import (
     optional_of,
 )
 
-__all__ = ["SqlLogical", "python_value"]
+__all__ = ["SqlLogical", "is_beyond_day", "python_value"]
 
 _TEXTS: Final = (pa.string(), pa.large_string(), pa.string_view())
 _SHAPES: Final = {
@@ -156,7 +157,11 @@ class SqlLogical:
             values = [shape.read(text) for text in distinct.dictionary.to_pylist()]
             bare = [value[0] if isinstance(value, tuple) else None for value in values]
             array = pa.array(bare, physical).take(distinct.indices)
-        return _opened(array.cast(physical), self.type)
+        return _opened(array.cast(physical), self.type, outside=True)
+
+    def opened(self, array: pa.Array) -> pa.Array:
+        """Bare values of the engine as Arrow has them for SQL, times and intervals as such."""
+        return _opened(array, self.type)
 
     # --- inside --------------------------------------------------------------------------------
 
@@ -167,13 +172,13 @@ class SqlLogical:
         if self.type is INTERVAL:
             return self._each(array, self._of_value)
         try:
-            done = array
-            if not array.type.equals(self.arrow):
-                if {True, False} == {*map(pa.types.is_decimal, (self.arrow, array.type))} and (
-                    pa.types.is_floating(self.arrow) or pa.types.is_floating(array.type)
+            done, wanted = array, arrow_type(self.type)
+            if not array.type.equals(wanted):
+                if {True, False} == {*map(pa.types.is_decimal, (wanted, array.type))} and (
+                    pa.types.is_floating(wanted) or pa.types.is_floating(array.type)
                 ):
                     raise pa.ArrowInvalid("by their shortest text, and the nearest double")
-                done = array.cast(self.arrow)
+                done = array.cast(wanted)
                 if self.type is DATE and not done.cast(array.type).equals(array):
                     raise pa.ArrowInvalid("a time of day, which a day has not")
             return _closed(done, self.type)
@@ -194,7 +199,8 @@ class SqlLogical:
         values = []
         for value in distinct.dictionary:
             try:  # Arrow has days and moments that Python has not
-                values.append(encode(read(value.as_py()), self.type, nullable=False))
+                given = str(value) if is_beyond_day(value) else value.as_py()
+                values.append(encode(read(given), self.type, nullable=False))
             except (ValueError, ArithmeticError):
                 values.append(None)
         return pa.array(values, ARROW_TYPES[self.type.base]).take(distinct.indices)
@@ -222,6 +228,8 @@ def python_value(value: pa.Scalar) -> Any:
         return {name: python_value(part) for name, part in value.items()}
     if value.is_valid and pa.types.is_timestamp(value.type) and value.type.unit == "ns":
         return str(value.cast(pa.string()))  # which Python has only with pandas, if at all
+    if value.is_valid and is_beyond_day(value):
+        return str(value.cast(pa.string()))
     try:
         return value.as_py()
     except (ValueError, OverflowError):
@@ -229,12 +237,26 @@ def python_value(value: pa.Scalar) -> Any:
 
 
 def _outside(kind: pa.DataType) -> pa.DataType:
-    """A type of Arrow with texts for intervals, inside of lists and structs, too."""
+    """A type of Arrow with texts for times and intervals, inside of lists and structs, too."""
     if pa.types.is_list(kind):
         return pa.list_(_outside(kind.value_type))
     if pa.types.is_struct(kind):
         return pa.struct([field.with_type(_outside(field.type)) for field in kind])
-    return pa.string() if pa.types.is_interval(kind) else kind
+    is_text = pa.types.is_interval(kind) or pa.types.is_time(kind)
+    return pa.string() if is_text else kind
+
+
+def is_beyond_day(value: pa.Scalar) -> bool:
+    """Whether it is 24:00, or has that inside, which Arrow gives to Python as midnight."""
+    if not value.is_valid or value.type.num_fields:
+        inner = value.values if value.is_valid and _is_list(value.type) else ()
+        if value.is_valid and pa.types.is_struct(value.type):
+            inner = [part for _, part in value.items()]
+        return any(map(is_beyond_day, inner))
+    if not pa.types.is_time(value.type):
+        return False
+    of_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[value.type.unit]
+    return not 0 <= value.value < 86_400 * of_second
 
 
 def to_numpy_mask(array: Any) -> Any:
@@ -305,7 +327,7 @@ def _parts(array: pa.Array, kind: SqlType) -> tuple[list[Any], Any]:
     return bare.to_pylist(), to_numpy_mask(bare.is_null()) & ~is_none
 
 
-def _unpacked(array: pa.Array, kind: SqlType) -> pa.Array:
+def _unpacked(array: pa.Array, kind: SqlType, *, outside: bool) -> pa.Array:
     """The inverse of `_packed`."""
     texts = array.to_pylist()
     nulls = pa.array([text is None for text in texts], pa.bool_())
@@ -314,17 +336,18 @@ def _unpacked(array: pa.Array, kind: SqlType) -> pa.Array:
         rows = [() if text is None else unpacked(base, text) for text in texts]
         ends = np.cumsum([0, *map(len, rows)])
         flat = pa.array([value for row in rows for value in row], ARROW_TYPES[base])
-        inner = _opened(flat, kind.element)
+        inner = _opened(flat, kind.element, outside=outside)
         return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), inner, mask=nulls)
     bases = tuple(field.base for _, field in kind.fields)
     none = (None,) * len(bases)
     rows = [none if text is None else unpacked(bases, text) for text in texts]
     columns = list(zip(*rows, strict=True)) or [()] * len(bases)
     fields = [
-        _opened(pa.array(column, ARROW_TYPES[field.base]), field)
+        _opened(pa.array(column, ARROW_TYPES[field.base]), field, outside=outside)
         for (_, field), column in zip(kind.fields, columns, strict=True)
     ]
-    return pa.StructArray.from_arrays(fields, fields=list(_outside(arrow_type(kind))), mask=nulls)
+    named = [pa.field(name, one.type) for (name, _), one in zip(kind.fields, fields, strict=True)]
+    return pa.StructArray.from_arrays(fields, fields=named, mask=nulls)
 
 
 def _of_json(array: pa.Array, kind: SqlType) -> pa.Array:
@@ -379,11 +402,20 @@ def _closed(array: pa.Array, kind: SqlType) -> pa.Array:
     return array.cast(pa.int64()) if kind.is_integer else closed(array, optional_of(kind))
 
 
-def _opened(array: pa.Array, kind: SqlType) -> pa.Array:
-    """Bare values of the engine as those of the logical type's Arrow type."""
+def _opened(array: pa.Array, kind: SqlType, *, outside: bool = False) -> pa.Array:
+    """Bare values of the engine as those of the logical type's Arrow type, or as they are sent."""
     if kind.is_nested:
-        return _unpacked(array, kind)
-    if kind is INTERVAL:
-        texts = (None if text is None else intervals.from_text(text) for text in array.to_pylist())
-        return pa.array([None if one is None else str(one) for one in texts], pa.string())
+        return _unpacked(array, kind, outside=outside)
+    if kind is INTERVAL or (kind is TIME and outside):
+        read, show = kind.read, cast(kind, TEXT)
+        assert read is not None  # noqa: S101  neither is a value of the engine's
+        assert show is not None  # noqa: S101  both have texts
+        distinct = array.dictionary_encode()
+        values = [read(code) for code in distinct.dictionary.to_pylist()]
+        shown = (
+            pa.array(map(show, values), pa.string())
+            if outside
+            else pa.array(values, arrow_type(kind))
+        )
+        return shown.take(distinct.indices)
     return array.cast(arrow_type(kind)) if kind.is_integer else opened(array, optional_of(kind))

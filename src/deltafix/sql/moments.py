@@ -16,9 +16,19 @@ from typing import TYPE_CHECKING, Any, Final
 from deltafix.sql import intervals, times
 from deltafix.sql.casts import in_wholes
 from deltafix.sql.intervals import Interval
-from deltafix.sql.literals import Scalar, literal, strict
+from deltafix.sql.literals import Scalar, constant, literal, strict
 from deltafix.sql.text import data_type, exp
-from deltafix.sql.types import BIGINT, DATE, DOUBLE, INTERVAL, NULL, TEXT, TIMESTAMP, TIMESTAMPTZ
+from deltafix.sql.types import (
+    BIGINT,
+    DATE,
+    DOUBLE,
+    INTERVAL,
+    NULL,
+    TEXT,
+    TIME,
+    TIMESTAMP,
+    TIMESTAMPTZ,
+)
 
 if TYPE_CHECKING:
     from deltafix.sql.scalar import Scalars
@@ -121,6 +131,54 @@ def days(scalars: Scalars, node: exp.Expr, left: Scalar, right: Scalar) -> Scala
     return Scalar(compute, DATE, nullable)
 
 
+def clocks(scalars: Scalars, node: exp.Expr, left: Scalar, right: Scalar) -> Scalar:
+    """TIME + INTERVAL, round the clock; DATE + TIME, a moment; in PostgreSQL's TIME - TIME."""
+    nullable = left.nullable or right.nullable
+    if isinstance(node, exp.Add) and (right.type is TIME or left.type is INTERVAL):
+        left, right = right, left
+    if isinstance(node, exp.Add | exp.Sub) and left.type is TIME and right.type is INTERVAL:
+        sign = 1 if isinstance(node, exp.Add) else -1
+        turned = strict(
+            lambda clock, by: times.turned(clock, by, sign), left.compute, right.compute
+        )
+        return Scalar(turned, TIME, nullable)
+    if isinstance(node, exp.Add) and {left.type, right.type} == {DATE, TIME}:
+        day, clock = (left, right) if left.type is DATE else (right, left)
+        return Scalar(strict(datetime.combine, day.compute, clock.compute), TIMESTAMP, nullable)
+    is_apart = isinstance(node, exp.Sub) and left.type is right.type
+    if is_apart and scalars.statement.dialect == "postgres":
+        compute = strict(times.clocks_apart, left.compute, right.compute)
+        return Scalar(compute, INTERVAL, nullable)
+    raise scalars.mismatch(node, left, right, "a TIME and an INTERVAL, or a DATE + a TIME")
+
+
+def in_zone(scalars: Scalars, node: exp.Expr) -> Scalar:
+    """AT TIME ZONE: the moment of what clocks of a zone show, and the other way."""
+    if isinstance(node, exp.Anonymous):
+        zone, asked = node.expressions if len(node.expressions) == 2 else (node, node)
+    else:
+        zone, asked = node.args["zone"], node.this
+    way_out = "write x AT TIME ZONE 'Europe/Berlin', of a TIMESTAMP or a TIMESTAMPTZ"
+    statement = scalars.statement
+    if statement.dialect == "spark" or zone is node:
+        raise statement.refused("this AT TIME ZONE", node, way_out)
+    name, value = scalars.compile(zone), scalars.compile(asked)
+    if name.type not in (TEXT, NULL) or value.type not in (TIMESTAMP, TIMESTAMPTZ, NULL):
+        message = f"{value.type.name} AT TIME ZONE of {name.type.name}"
+        raise statement.wrong(message, node, f"{way_out}: CAST it to one")
+    find = partial(times.zone, abbreviated=statement.dialect != "postgres")
+    if constant(zone) is not None and name.type is TEXT:
+        try:
+            find(name.compute(()))
+        except ValueError as error:
+            raise statement.wrong(str(error), zone, way_out) from None
+    seen = value.type is TIMESTAMPTZ
+    change = times.seen_in if seen else times.moment_in
+    compute = strict(lambda moment, where: change(moment, find(where)), value.compute, name.compute)
+    kind = TIMESTAMP if seen else TIMESTAMPTZ
+    return Scalar(compute, kind, value.nullable or name.nullable)
+
+
 _APART: Final = ({TIMESTAMP}, {DATE, TIMESTAMP}, {TIMESTAMPTZ})
 """Types of two moments that are an INTERVAL apart."""
 
@@ -134,7 +192,7 @@ def since(scalars: Scalars, node: exp.Expr) -> Scalar:
     is_one = argument is not node and argument is not None
     inner = scalars.compile(argument) if is_one else literal(1)
     of_interval = inner.type is INTERVAL and name != "strtounix"
-    if not of_interval and inner.type not in (DATE, TIMESTAMP, TIMESTAMPTZ, NULL):
+    if not of_interval and inner.type not in (DATE, TIME, TIMESTAMP, TIMESTAMPTZ, NULL):
         message = f"{scalars.statement.called(node)} of {inner.type.name}"
         raise scalars.statement.wrong(message, node, "it takes a DATE, a TIMESTAMP, an INTERVAL")
     scale = node.args.get("scale")
@@ -150,7 +208,8 @@ def since(scalars: Scalars, node: exp.Expr) -> Scalar:
         return Scalar(
             strict(lambda micros: micros / 1e6, elapsed.compute), DOUBLE, elapsed.nullable
         )
-    whole = in_wholes if name == "unixtotime" else intervals.cut
+    is_rounded = name == "unixtotime" and inner.type is not TIME
+    whole = in_wholes if is_rounded else intervals.cut
     return Scalar(strict(partial(whole, unit=unit), elapsed.compute), BIGINT, elapsed.nullable)
 
 
@@ -197,14 +256,14 @@ def part(scalars: Scalars, node: exp.Expr) -> Scalar:
     if name.upper() == "EPOCH" and scalars.statement.dialect != "spark":
         return since(scalars, node)
     inner = scalars.compile(moment(scalars, asked))
-    parts = times.PARTS_OF_INTERVALS if inner.type is INTERVAL else times.PARTS_OF
-    known = parts[scalars.statement.dialect]
+    kind = inner.type if inner.type in (INTERVAL, TIME) else None
+    known = times.PARTS_OF[None if kind is None else kind.name][scalars.statement.dialect]
     read = known.get(name.upper())
     if read is None:
         way_out = f"parts are {', '.join(known)}" if known else "subtract, compare or add it"
-        of = " of an INTERVAL" if inner.type is INTERVAL else ""
+        of = "" if kind is None else f" of {kind.name}"
         raise scalars.statement.refused(f"EXTRACT of {name}{of}", node, way_out)
-    if not inner.type.is_time and inner.type not in (INTERVAL, NULL):
+    if kind is None and not inner.type.is_time and inner.type is not NULL:
         message = f"{name.upper()} of {inner.type.name}"
         raise scalars.statement.wrong(message, node, "CAST(... AS DATE) it")
     return Scalar(strict(read, inner.compute), BIGINT, inner.nullable)

@@ -63,8 +63,6 @@ def offset(statement: Statement, kind: SqlType, node: exp.Expr, sign: int) -> An
         if interval.months < 0 or interval.rest < timedelta():
             raise statement.wrong(message, node, "write PRECEDING or FOLLOWING")
         return interval * sign
-    if kind.length is not None:
-        raise statement.refused(f"RANGE over {kind.name}", node, "sort by EXTRACT(EPOCH FROM x)")
     scalar = constant(node)
     value: Any = None if scalar is None or not scalar.type.is_numeric else scalar.compute(None)
     if value is None or value < 0:

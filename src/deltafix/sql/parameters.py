@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -21,6 +21,7 @@ from deltafix.sql.types import (
     BIGINT,
     INTEGER,
     INTERVAL,
+    TIME,
     TIMESTAMPTZ,
     SqlType,
     SqlValue,
@@ -227,7 +228,7 @@ def kind_of(value: Any) -> SqlType | None:
         return kind
     if type(value) is int:
         return INTEGER if INTEGER.holds(value) else BIGINT if BIGINT.holds(value) else None
-    if type(value) in (date, datetime) or (type(value) is Decimal and value.is_finite()):
+    if type(value) in (date, time, datetime) or (type(value) is Decimal and value.is_finite()):
         kind = literal(value).type
         return kind if fits(value, kind) else None
     return None
@@ -265,8 +266,8 @@ def literal_of(statement: Statement, value: SqlValue, mark: exp.Expr) -> exp.Exp
         expression = written(value, statement.dialect)
     except ValueError as error:
         way_out = (
-            "give None, bool, int, float, str, bytes, date, datetime, timedelta, a Decimal of 38 "
-            "digits, a list, or a dict"
+            "give None, bool, int, float, str, bytes, date, time, datetime, timedelta, a Decimal "
+            "of 38 digits, a list, or a dict"
         )
         raise statement.wrong(str(error), None, way_out) from None
     expression.meta.update({word: mark.meta[word] for word in ("start", "end")})
@@ -317,6 +318,8 @@ def written(value: SqlValue, dialect: str) -> exp.Expr:
         return _cast(value.isoformat(), "TIMESTAMPTZ" if value.tzinfo else "TIMESTAMP")
     if isinstance(value, date):
         return _cast(value.isoformat(), "DATE")
+    if isinstance(value, time) and fits(value, TIME):
+        return _cast(value.isoformat(), "TIME")
     interval = intervals.given(value)
     if isinstance(interval, intervals.Interval) and fits(interval, INTERVAL):
         return _cast(str(interval), "INTERVAL")

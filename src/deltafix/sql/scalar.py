@@ -61,6 +61,7 @@ from deltafix.sql.types import (
     MOST_DIGITS,
     NULL,
     TEXT,
+    TIME,
     TIMESTAMP,
     Column,
     SqlType,
@@ -332,7 +333,7 @@ class Scalars:
         A BOOLEAN is its first letter if it is to be `short`.
         """
         kind = scalar.type
-        is_plain = kind.is_numeric or kind in (DATE, TIMESTAMP)
+        is_plain = kind.is_numeric or kind in (DATE, TIME, TIMESTAMP)
         is_plain |= kind is BOOLEAN
         is_plain |= kind is INTERVAL and self.statement.dialect != "spark"
         if not is_plain or not any(other.type is TEXT for other in beside):
@@ -387,6 +388,8 @@ class Scalars:
     def arithmetic(self, node: exp.Expr) -> Scalar:
         """`+ - * / // %`, of days and moments too."""
         left, right = self.compile(node.this), self.compile(node.expression)
+        if TIME in (left.type, right.type):
+            return moments.clocks(self, node, left, right)
         if INTERVAL in (left.type, right.type):
             return moments.lengths(self, node, left, right)
         if left.type.is_time or right.type.is_time:
@@ -669,6 +672,7 @@ _NODES: Final[dict[Any, Callable[[Scalars, Any], Scalar]]] = {
     (exp.Round, exp.Trunc): Scalars.rounded,
     exp.Neg: Scalars.negated,
     exp.Interval: moments.interval,
+    exp.AtTimeZone: moments.in_zone,
     tuple(functions.COMPARE): Scalars.comparison,
     (exp.And, exp.Or): Scalars.both,
     exp.Not: Scalars.negation,
@@ -732,6 +736,7 @@ _BY_NAME: Final[dict[str, Callable[[Scalars, Any], Scalar]]] = {
     "EPOCH_US": moments.since,
     "DATE_SUB": moments.over,
     "DATESUB": moments.over,
+    "TIMEZONE": moments.in_zone,
     **dict.fromkeys(moments.PARTS_BY_NAME, moments.part_called),
 }
 """What sqlglot has no node for, and is no function of values alone."""

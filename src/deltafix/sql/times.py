@@ -9,17 +9,20 @@ from __future__ import annotations
 
 import calendar
 from collections.abc import Callable
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
+from functools import cache
 from typing import Any, Final
+from zoneinfo import ZoneInfo, available_timezones
 
 from deltafix.sql.intervals import UNITS as WORDS
 from deltafix.sql.intervals import Interval, between, cut, parsed, size
 from deltafix.sql.text import Statement, exp
 
 __all__ = [
-    "PARTS_OF", "PARTS_OF_INTERVALS", "TRUNCATED", "UNITS", "WHOLE", "age", "apart",
-    "borders_between", "bucket", "day_name", "days_between", "epoch", "interval", "last_day",
-    "later", "make_timestamp", "micros", "millis", "month_name", "moved", "whole_between",
+    "PARTS_OF", "TRUNCATED", "UNITS", "WHOLE", "age", "apart", "borders_between", "bucket",
+    "clocks_apart", "day_name", "days_between", "epoch", "interval", "last_day", "later",
+    "make_time", "make_timestamp", "micros", "millis", "moment_in", "month_name", "moved",
+    "seen_in", "turned", "whole_between", "zone",
 ]  # fmt: skip
 
 
@@ -57,8 +60,10 @@ def moved(moment: datetime, step: Interval, many: int) -> datetime:
 _EPOCH: Final = datetime(1970, 1, 1)
 
 
-def micros(moment: date) -> int:
-    """Microseconds since 1970, of a moment, in UTC if it has a zone, or a day."""
+def micros(moment: date | time) -> int:
+    """Microseconds since 1970, of a moment, in UTC if it has a zone, or a day; since midnight."""
+    if isinstance(moment, time):
+        return micros_of(datetime.combine(_EPOCH, moment) - _EPOCH)
     if not isinstance(moment, datetime):
         moment = datetime(moment.year, moment.month, moment.day)
     return micros_of(moment.replace(tzinfo=None) - _EPOCH)
@@ -72,6 +77,60 @@ def micros_of(length: timedelta) -> int:
 def apart(last: date, first: date) -> Interval:
     """`last - first` of two moments, or a day and one: days, and what is left of one."""
     return between(micros(last) - micros(first))
+
+
+def turned(clock: time, step: Interval, many: int) -> time:
+    """A time and so many times the hours of an interval, round the clock."""
+    micros_later = micros(clock) + many * step.microseconds
+    return (_EPOCH + timedelta(microseconds=micros_later % micros_of(LENGTHS["DAY"]))).time()
+
+
+def clocks_apart(last: time, first: time) -> Interval:
+    """`last - first` of two times of a day."""
+    return Interval(0, 0, micros(last) - micros(first))
+
+
+@cache
+def _zones() -> dict[str, str]:
+    return {name.lower(): name for name in available_timezones()}
+
+
+@cache
+def zone(name: str, *, abbreviated: bool) -> ZoneInfo:
+    """The time zone of a name of IANA's, in any capitals, as the machine's data have it.
+
+    Without `abbreviated` no CET is one: PostgreSQL has those that do not know of summer. Raises
+    ValueError.
+    """
+    known = _zones().get(name.lower())
+    if known is None or not (abbreviated or "/" in known or known in ("UTC", "GMT")):
+        raise ValueError(f"{name!r} is no time zone; they have names as Europe/Berlin and UTC")
+    return ZoneInfo(known)
+
+
+def seen_in(moment: datetime, where: ZoneInfo) -> datetime:
+    """What clocks of a zone show at a moment."""
+    try:
+        return moment.astimezone(where).replace(tzinfo=None, fold=0)
+    except OverflowError:
+        raise OverflowError(_beyond(moment, where)) from None
+
+
+def moment_in(shown: datetime, where: ZoneInfo) -> datetime:
+    """The moment at which clocks of a zone show a time.
+
+    Of one that they show twice the second, and one that they pass over counts on from before, as
+    in DuckDB and PostgreSQL.
+    """
+    first, second = (shown.replace(tzinfo=where, fold=fold) for fold in (0, 1))
+    try:
+        return max(first.astimezone(UTC), second.astimezone(UTC))
+    except OverflowError:
+        raise OverflowError(_beyond(shown, where)) from None
+
+
+def _beyond(moment: datetime, where: ZoneInfo) -> str:
+    return f"{moment} AT TIME ZONE '{where.key}' has a year that is not between 1 and 9999"
 
 
 def age(last: datetime, first: datetime) -> Interval:
@@ -126,12 +185,14 @@ _ISO: Final[dict[str, Callable[[Any], int]]] = {
 }
 
 
-def _of_minute(moment: date) -> int:
+def _of_minute(moment: date | time) -> int:
     """Microseconds of its minute; none of a day."""
-    return moment.second * 1_000_000 + moment.microsecond if isinstance(moment, datetime) else 0
+    if isinstance(moment, datetime | time):
+        return moment.second * 1_000_000 + moment.microsecond
+    return 0
 
 
-PARTS_OF: Final[dict[str, dict[str, Callable[[Any], int]]]] = {
+_OF_DAYS: Final[dict[str, dict[str, Callable[[Any], int]]]] = {
     "duckdb": {
         **_ISO,
         "SECOND": lambda m: m.second if isinstance(m, datetime) else 0,
@@ -171,7 +232,7 @@ _OF_INTERVALS: Final[dict[str, Callable[[Interval], int]]] = {
     "HOUR": lambda interval: cut(interval.microseconds, 3_600_000_000),
     "MINUTE": lambda i: cut(i.microseconds, 60_000_000) - 60 * cut(i.microseconds, 3_600_000_000),
 }
-PARTS_OF_INTERVALS: Final[dict[str, dict[str, Callable[[Interval], int]]]] = {
+_OF_LENGTHS: Final[dict[str, dict[str, Callable[[Any], int]]]] = {
     "duckdb": {
         **_OF_INTERVALS,
         "SECOND": lambda i: cut(i.microseconds, 1_000_000) - 60 * cut(i.microseconds, 60_000_000),
@@ -180,6 +241,26 @@ PARTS_OF_INTERVALS: Final[dict[str, dict[str, Callable[[Interval], int]]]] = {
     "spark": {},
 }
 """What EXTRACT gives of an INTERVAL, by dialect and the name of the part."""
+
+_OF_CLOCKS: Final[dict[str, Callable[[Any], int]]] = {
+    "HOUR": lambda clock: clock.hour,
+    "MINUTE": lambda clock: clock.minute,
+}
+PARTS_OF: Final[dict[str | None, dict[str, dict[str, Callable[[Any], int]]]]] = {
+    "TIME": {
+        "duckdb": {
+            **_OF_CLOCKS,
+            "SECOND": lambda clock: clock.second,
+            "MILLISECOND": lambda clock: _of_minute(clock) // 1_000,
+            "MICROSECOND": _of_minute,
+        },
+        "postgres": _OF_CLOCKS,
+        "spark": {},
+    },
+    "INTERVAL": _OF_LENGTHS,
+    None: _OF_DAYS,
+}
+"""What EXTRACT gives: by the name of the type, of days and moments None, dialect and part."""
 
 
 def _midnight(moment: datetime) -> datetime:
@@ -262,6 +343,16 @@ def make_timestamp(year: int, month: int, day: int, *clock: float) -> datetime:
         raise ValueError(f"{second} is no second of a minute")
     at = datetime(year, month, day, int(hour), int(minute))
     return at + timedelta(microseconds=round(second * 1e6))
+
+
+def make_time(hour: int, minute: int, second: float) -> time:
+    """MAKE_TIME. Raises ValueError for no time of a day."""
+    if not 0 <= second <= 60:
+        raise ValueError(f"{second} is no second of a minute")
+    at = datetime.combine(_EPOCH, time(hour, minute)) + timedelta(microseconds=round(second * 1e6))
+    if at.day != _EPOCH.day:
+        raise ValueError("24:00 is no time of a day")
+    return at.time()
 
 
 def last_day(day: date) -> date:

@@ -3,9 +3,9 @@
 A value of a nullable column is a record of one field, and NULL is `nil`; a column that cannot be
 NULL holds the bare value, so it pays nothing for NULLs elsewhere. The engine has one number of 64
 bits for what SQL tells apart: booleans are 0 and 1, dates days and timestamps microseconds since
-1970, a DECIMAL(p, s) its value times 10^s; of more than 18 digits, that number is a text
-(`facts.wide`). Arrays and structs are texts (`sql.arrays`), intervals too (`sql.intervals`), and a
-BLOB is its hexadecimal digits.
+1970, times those since midnight, a DECIMAL(p, s) its value times 10^s; of more than 18 digits, that
+number is a text (`facts.wide`). Arrays and structs are texts (`sql.arrays`), intervals too
+(`sql.intervals`), and a BLOB is its hexadecimal digits.
 Invariant: `encode` and `decode` are inverse on the values that a type has, and keep their order;
 `encode` is the one door, and refuses all others. Casts between types are `sql.casts`'.
 """
@@ -16,7 +16,7 @@ import decimal
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, time
 from decimal import Decimal
 from functools import cache
 from typing import Any, Final, TypeAlias
@@ -56,6 +56,7 @@ __all__ = [
     "NULLABLE_TYPES",
     "SMALLINT",
     "TEXT",
+    "TIME",
     "TIMESTAMP",
     "TIMESTAMPTZ",
     "Column",
@@ -85,8 +86,8 @@ __all__ = [
 ]
 
 SqlValue: TypeAlias = (
-    "int | float | str | bytes | bool | Decimal | date | datetime | Interval | Sequence[SqlValue] "
-    "| Mapping[str, SqlValue] | None"
+    "int | float | str | bytes | bool | Decimal | date | time | datetime | Interval "
+    "| Sequence[SqlValue] | Mapping[str, SqlValue] | None"
 )
 
 
@@ -200,11 +201,19 @@ class SqlType:
         """Whether its values are made of others: arrays and structs."""
         return self.element is not None or bool(self.fields)
 
+    def has(self, kind: SqlType) -> bool:
+        """Whether it is a type, or one of what its values are made of is."""
+        return self is kind or any(part.has(kind) for part in self.parts)
+
+    @property
+    def parts(self) -> list[SqlType]:
+        """What its values are made of: the type of an array's elements, those of fields."""
+        return [of for _, of in self.fields] if self.element is None else [self.element]
+
     @property
     def is_key(self) -> bool:
         """Whether equal values are held alike, and what they are made of: a key may be of it."""
-        inner = [of for _, of in self.fields] if self.element is None else [self.element]
-        return self.length is None and all(part.is_key for part in inner)
+        return self.length is None and all(part.is_key for part in self.parts)
 
     @property
     def is_time(self) -> bool:
@@ -263,6 +272,7 @@ def _of_rules(name: str, code: str) -> SqlType:
 
 BOOLEAN: Final = _of_rules("boolean", "truth")
 DATE: Final = _of_rules("date", "days")
+TIME: Final = _of_rules("time", "microseconds of a day")
 TIMESTAMP: Final = _of_rules("timestamp", "microseconds")
 TIMESTAMPTZ: Final = _of_rules("timestamptz", "microseconds of UTC")
 BLOB: Final = _of_rules("blob", "bytes")
@@ -422,6 +432,7 @@ _NAMES: Final = {
     "VARCHAR": TEXT,
     "BOOLEAN": BOOLEAN,
     "DATE": DATE,
+    "TIME": TIME,
     "TIMESTAMP": TIMESTAMP,
     "TIMESTAMPNTZ": TIMESTAMP,
     "TIMESTAMPTZ": TIMESTAMPTZ,
@@ -432,8 +443,8 @@ _NAMES: Final = {
 _BY_NAME: Final = {kind.name: kind for kind in (*_NAMES.values(), NULL)}
 _WAY_OUT = (
     "types are SMALLINT, INTEGER, BIGINT, DOUBLE, DECIMAL(18, 4), TEXT, VARCHAR, BOOLEAN, "
-    "DATE, TIMESTAMP, TIMESTAMPTZ, INTERVAL, BLOB, arrays of these: INTEGER[], INTEGER[][], and "
-    "STRUCT(a INTEGER, b TEXT)"
+    "DATE, TIME, TIMESTAMP, TIMESTAMPTZ, INTERVAL, BLOB, arrays of these: INTEGER[], INTEGER[][], "
+    "and STRUCT(a INTEGER, b TEXT)"
 )
 _KEPT_AS_TEXT = "keep it as TEXT: in DuckDB's dialect x ->> '$.a' reads it; or as STRUCT(a INTEGER)"
 _INSTEAD: Final = {
@@ -447,6 +458,7 @@ _INSTEAD: Final = {
     "INT128": f"write BIGINT, or DECIMAL({MOST_DIGITS}, 0)",
     "FLOAT": "write DOUBLE",
     **dict.fromkeys(("TINYINT", "UTINYINT"), "write SMALLINT"),
+    "TIMETZ": "write TIME, or TIMESTAMPTZ with its day",
     "UUID": "keep it as TEXT",
 }
 """What to write for a type that is none here."""
@@ -495,7 +507,7 @@ def written_type(statement: Statement, written: exp.Expr | None, node: exp.Expr)
                 return decimal_type(digits, scale)
             way_out = f"a DECIMAL has 1 to {MOST_DIGITS} digits, and no more behind the point"
             raise statement.refused(f"type {written.sql()}", node, way_out)
-        if kind is not None and not sizes:
+        if kind is not None and not sizes and (kind, statement.dialect) != (TIME, "spark"):
             return kind
     shown = "none" if written is None else written.sql()
     way_out = _INSTEAD.get(shown.partition("(")[0], _WAY_OUT)
@@ -656,6 +668,7 @@ def _decimals(value: float | str, kind: SqlType) -> str:
 
 _PYTHON: Final = {
     DATE: "datetime.date",
+    TIME: "datetime.time without a zone",
     TIMESTAMP: "datetime.datetime without a zone",
     TIMESTAMPTZ: "datetime.datetime with a zone, of a year between 1 and 9999 in UTC",
     BLOB: "bytes",

@@ -13,7 +13,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from datetime import date
+from datetime import date, time
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
@@ -44,7 +44,7 @@ def write_sql(value: Any) -> Any:
         if math.isfinite(value):
             return value
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    if isinstance(value, date):  # a datetime is one
+    if isinstance(value, date | time):  # a datetime is one
         return value.isoformat()
     if isinstance(value, Decimal):
         return format(value, "f")
@@ -131,6 +131,7 @@ _VALID: Final = {
     "TEXT": "text",
     "BOOLEAN": "true and false",
     "DATE": 'ISO days, as "2026-11-27"',
+    "TIME": 'ISO times, as "08:30:00"',
     "TIMESTAMP": 'ISO moments without a zone, as "2026-11-27T08:30:00"',
     "TIMESTAMPTZ": 'ISO moments with a zone, as "2026-11-27T08:30:00+00:00"',
     "INTERVAL": 'texts, as "1 month 2 days 03:00:00"',
