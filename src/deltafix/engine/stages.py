@@ -18,6 +18,7 @@ import numpy as np
 from deltafix.engine.link import Linked
 from deltafix.engine.run import Budget
 from deltafix.engine.store import changed_in_epoch, codes_where, total_of
+from deltafix.engine.threads import whole
 from deltafix.errors import BudgetError, CancelledError, FunctorError, InternalError
 from deltafix.facts.schema import Row
 from deltafix.facts.values import OPTIONAL
@@ -267,21 +268,26 @@ class Strata:
             for name, (computed, held) in self._from_nothing(number, at.WAS).items():
                 if not np.array_equal(_ordered(computed), _ordered(held)):
                     raise InternalError(f"image: {name} differs from what its stratum computes")
+
+            def kept() -> None:
+                stratum.keep()
+                self.cold.discard(stratum)
+
+            whole(kept)
         except BaseException:
-            stratum.undo()
+            if stratum in self.cold:
+                stratum.undo()
             raise
         finally:
             arena.cells[at.C_DERIVATIONS : at.C_ABANDONED + 1] = spent
             self._read = None
-        stratum.keep()
-        self.cold.discard(stratum)
 
     def keep(self) -> None:
-        """The epoch was committed."""
+        """The epoch was committed. An interrupt has it done again while `ran` is not empty."""
+        self._read = None
         for stratum in self.ran:
             stratum.keep()
         self.ran.clear()
-        self._read = None
 
     def undo(self) -> None:
         """The epoch was rolled back."""

@@ -39,7 +39,7 @@ from deltafix.plan.clause import (
     slots_of,
 )
 from deltafix.plan.flatten import Draft
-from deltafix.plan.narrow import cut_calls
+from deltafix.plan.narrow import cut_reads
 from deltafix.rules.strata import components
 
 _WAYS: Final = {"+": ("<", "<="), "-": (">", ">=")}
@@ -194,7 +194,7 @@ class _Steps:
 
     def __init__(self, body: Iterable[Literal], moving: frozenset[str]) -> None:
         literals = tuple(body)
-        cuts = cut_calls(literals)
+        cuts = cut_reads(literals)
         read = [cuts.get(literal, literal) for literal in literals]
         self.body = [literal for literal in read if literal is not None]
         self.moving = moving

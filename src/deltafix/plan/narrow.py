@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from deltafix.facts.values import RANGES, BaseType
-from deltafix.plan.clause import Apply, Argument, Code, Compare, Literal, Slot
+from deltafix.plan.clause import Apply, Argument, Code, Compare, Literal, Match, Slot
 
 if TYPE_CHECKING:
     from deltafix.plan.flatten import Flattening
@@ -24,13 +24,18 @@ _SHIFTS: Final = ("bshl", "bshr", "bshru")
 _WHOLE: Final = ("min", "max", "ord", "range")
 """Functors that give one of their arguments, or no arithmetic result."""
 
-_Step: TypeAlias = tuple[str, tuple[Argument, ...]]
 _HALF: Final = (Code(NARROW, "number"),)
-_CUTS: Final[dict[_Step, tuple[_Step, ...]]] = {
-    ("bshr", _HALF): (("bshl", _HALF), ("", ())),
-    ("band", (Code(_MASK, "unsigned"),)): (("", ()),),
+_CUTS: Final = {("bshr", _HALF): ("bshl", _HALF), ("band", (Code(_MASK, "unsigned"),)): None}
+"""By functor and second argument of a cut's last literal, those of the one before it."""
+
+_READ: Final = ("to_number", "to_unsigned")
+KINDS: Final[tuple[BaseType, ...]] = ("number", "unsigned")
+_BOUNDS: Final = {
+    (op, Code(bound, kind))
+    for kind in KINDS
+    for op, bound in zip((">=", "<="), RANGES[NARROW][kind], strict=True)
 }
-"""By the last literal of a cut, those before it (functor and second argument), last first."""
+"""How what `_READ` gives is bounded."""
 
 
 def narrow_call(outer: Flattening, call: Apply, kind: BaseType) -> Iterator[Literal]:
@@ -43,7 +48,7 @@ def narrow_call(outer: Flattening, call: Apply, kind: BaseType) -> Iterator[Lite
     if kind not in RANGES[NARROW]:
         yield call
         return
-    if functor in ("to_number", "to_unsigned") and of in ("symbol", "float"):
+    if functor in _READ and of in ("symbol", "float"):
         least, most = RANGES[NARROW][kind]
         yield call
         yield Compare(">=", kind, target, Code(least, kind))
@@ -74,22 +79,49 @@ def cut(outer: Flattening, target: Slot, whole: Slot, kind: BaseType) -> Iterato
     yield _apply(target, "bshr", high, Code(NARROW, kind), kind)
 
 
-def cut_calls(body: Iterable[Literal]) -> dict[Literal, Apply | None]:
-    """How the literals of a cut read: the last as the call with the value cut, the others not."""
-    calls = {call.target: call for call in body if isinstance(call, Apply)}
-    read: dict[Literal, Apply | None] = {}
+def cut_value(value: int, kind: BaseType) -> int:
+    """What `cut` makes of a value of type number or unsigned."""
+    least, _ = RANGES[NARROW][kind]
+    return ((value - least) & _MASK) + least
+
+
+def cut_reads(body: Iterable[Literal]) -> dict[Literal, Apply | Match | None]:
+    """How the literals of cuts read: the last as what is cut, with its value; the others not.
+
+    What is cut is a call, or the row of an aggregate. The bounds of what `to_number` gives are not
+    read either.
+    """
+    calls: dict[Argument, Apply] = {}
+    folded: dict[Argument | None, Match] = {}
+    read: dict[Literal, Apply | Match | None] = {}
+    for part in body:
+        if isinstance(part, Apply):
+            calls[part.target] = part
+        elif isinstance(part, Match):
+            folded[part.args[-1] if part.args else None] = part
+        elif isinstance(part, Compare) and (part.op, part.right) in _BOUNDS:
+            call = calls.get(part.left)
+            if call is not None and call.functor in _READ:
+                read[part] = None
     for last in calls.values():
-        steps = [last]
-        for functor, other in _CUTS.get((last.functor, last.args[1:]), ()):
-            value = steps[-1].args[0]
-            step = calls.get(value) if isinstance(value, Slot) else None
-            if step is None or (functor and (functor, other) != (step.functor, step.args[1:])):
-                break
-            steps.append(step)
-        else:
-            if len(steps) > 1 and steps[-1].target.name.startswith("$"):
-                read.update(dict.fromkeys(steps[1:]))
-                read[last] = replace(steps[-1], target=last.target)
+        cut_by = last.functor, last.args[1:]
+        if cut_by not in _CUTS:
+            continue
+        steps, value = [], last.args[0]
+        if (before := _CUTS[cut_by]) is not None:
+            step = calls.get(value)
+            if step is None or before != (step.functor, step.args[1:]):
+                continue
+            steps, value = [step], step.args[0]
+        if not (isinstance(value, Slot) and value.name.startswith("$")):
+            continue
+        whole = calls.get(value) or folded.get(value)
+        if whole is not None:
+            read.update(dict.fromkeys((*steps, whole)))
+            if isinstance(whole, Apply):
+                read[last] = replace(whole, target=last.target)
+            else:
+                read[last] = replace(whole, args=(*whole.args[:-1], last.target))
     return read
 
 

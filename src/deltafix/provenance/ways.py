@@ -201,8 +201,8 @@ class Ways:
         nodes = [
             node for input_row in rows if (node := self.node(fold.source, input_row)) is not None
         ]
-        decoded = self.words.decoded(fold.relation, row)[len(fold.group) :]
-        value_text = show_value(decoded[0] if len(decoded) == 1 else decoded)
+        folded = self.words.folded(fold.relation, row)
+        value_text = show_value(folded[0] if len(folded) == 1 else folded)
         if single:
             yield from (Way((node,), says=f"{fold.way} = {value_text}") for node in nodes)
             return

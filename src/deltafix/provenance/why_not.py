@@ -223,9 +223,17 @@ class _Search:
                 shown = f"!{fact}: it holds"
             return Attempt(clause.rule, text, held, shown, is_cut=best.is_cut)
         below = self._below(failed, best.env, depth, above)
-        shown = words.literal(clause, words.reads(clause).get(failed) or failed, best.env)
-        if isinstance(failed, Match) and failed.relation in words.folds:
-            shown += self._folded(failed, best.env)
+        reads = words.reads(clause)
+        read = reads.get(failed, failed)
+        if read is None and isinstance(failed, Match):  # it gives a value that is cut
+            read = next(
+                part
+                for part in reads.values()
+                if isinstance(part, Match) and part.relation == failed.relation
+            )
+        shown = words.literal(clause, read or failed, best.env)
+        if isinstance(read, Match) and read.relation in words.folds:
+            shown += self._folded(read, best.env)
         return Attempt(clause.rule, text, held, shown, below, best.is_cut)
 
     def _folded(self, failed: Match, env: Bindings) -> str:
@@ -236,8 +244,8 @@ class _Search:
         width = len(self.words.folds[failed.relation].group)
         anything = (...,) * (len(row) - width)
         for kept_row in self.rows.fitting(failed.relation, (*row[:width], *anything)):
-            decoded = self.words.decoded(failed.relation, kept_row)[width:]
-            return f": it is {show_value(decoded[0] if len(anything) == 1 else decoded)}"
+            folded = self.words.folded(failed.relation, kept_row)
+            return f": it is {show_value(folded[0] if len(anything) == 1 else folded)}"
         return ": it has none"
 
     def _below(

@@ -38,7 +38,7 @@ from deltafix.plan.clause import (
     Merge,
     Slot,
 )
-from deltafix.plan.narrow import NARROW, cut_calls
+from deltafix.plan.narrow import KINDS, NARROW, cut_reads, cut_value
 from deltafix.provenance.program import clauses_of
 from deltafix.rules.apart import plain_name
 from deltafix.rules.ast import And, Atom, Formula, Program, Rule, conjunction
@@ -371,13 +371,13 @@ class Words:
                     note((literal.target,), (logical_type(kind.inner),))
         return types
 
-    def reads(self, clause: Clause) -> dict[Literal, Apply | Truth | None]:
+    def reads(self, clause: Clause) -> dict[Literal, Apply | Match | Truth | None]:
         """How literals read that planning made of others; None for those that say nothing.
 
         They cut values to 32 bits (`plan.narrow`), or compute whether a test holds, and compare.
         """
-        readings: dict[Literal, Apply | Truth | None] = {}
-        readings.update(cut_calls(clause.body) if self.run.word_size == NARROW else {})
+        readings: dict[Literal, Apply | Match | Truth | None] = {}
+        readings.update(cut_reads(clause.body) if self.run.word_size == NARROW else {})
         calls: dict[Argument, Apply] = {
             part.target: part
             for part in clause.body
@@ -389,12 +389,24 @@ class Words:
                 readings[call], readings[part] = None, Truth(call, part.right.value == 1)
         return readings
 
+    def folded(self, relation: str, row: Row) -> Row:
+        """The values in a row of an aggregate, as its rule has them: cut to 32 bits there."""
+        values = self.decoded(relation, row)[len(self.folds[relation].group) :]
+        (*_, kind) = self.types[relation]
+        if self.run.word_size == NARROW and kind in KINDS:
+            return tuple(cut_value(one, kind) if isinstance(one, int) else one for one in values)
+        return values
+
     def tests(self, clause: Clause, values: dict[Slot, Value]) -> tuple[str, ...]:
-        """Comparisons and computed values, one phrase each; moves of a value are left out."""
+        """Comparisons and computed values, one phrase each; moves of a value are left out.
+
+        Nor is the value of an aggregate there, which stands with the rows that went in.
+        """
+        reads = self.reads(clause)
         said = [
             literal
             for literal in clause.said
-            if isinstance(literal, Apply | Compare)
+            if (isinstance(literal, Apply | Compare) and not isinstance(reads.get(literal), Match))
             or (isinstance(literal, Match) and literal.relation in self.ranges)
         ]
         return tuple(self.held(clause, said, values))

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.generators.strategies import REDUCERS
 from tests.support.interrupt import Interrupt, InterruptAtCall
 
 import deltafix
@@ -647,6 +648,38 @@ def test_an_interrupt_of_a_transaction_keeps_nobody_out(
             break
     assert place > 5
     db.close()
+
+
+@pytest.mark.parametrize("kind", [Interrupt, InterruptAtCall])
+def test_an_interrupt_behind_a_commit_leaves_the_next_epoch_nothing_to_read(
+    kind: type[Interrupt],
+) -> None:
+    """What the strata of an epoch had read of its changes was taken for those of the next one."""
+    text = """
+        .decl edge(x: number, y: number)
+        .input edge
+        .functor xor(y: number): number
+        .decl all(x: number, v: number)
+        all(x, v) :- edge(x, _), v = @@xor y : { edge(x, y) }.
+    """
+    with deltafix.connect(text, reducers=REDUCERS) as db:
+        for place in itertools.count():
+            tx = db.transaction()
+            tx.insert("edge", [(0, 1), (1, 2), (0, 3)])
+            with suppress(KeyboardInterrupt), kind(place, "engine/stages.py") as interrupt:
+                tx.commit()
+            stood = int(tx.is_committed)
+            with db.transaction(missing="ignore") as tx:
+                tx.delete("edge", [(0, 3), (1, 2)])
+                tx.insert("edge", [(0, 2), (3, 4)])
+            left = db.rows("edge")
+            assert db.rows("all") == [(0, stood ^ 2), (3, 4)], place
+            db.check_invariants()
+            with db.transaction() as tx:
+                tx.delete("edge", left)
+            if not interrupt.came:
+                break
+    assert place > 10
 
 
 def test_a_delta_of_few_wide_rows_has_them_whole() -> None:

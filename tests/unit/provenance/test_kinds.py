@@ -407,14 +407,29 @@ def test_words_of_32_bits_read_as_they_were_written():
         .decl s(x: unsigned, y: unsigned)
         r(x, x * 65536 + 1) :- i(x).
         s(x, x - 2) :- u(x).
+        .decl total(n: number)
+        total(n) :- n = sum x : { large(x) }, n < 7.
+        .decl below(x: number, n: number)
+        below(x, n) :- i(x), n = sum y : { i(y), y < x }.
+        .decl read(x: number)
+        read(to_number(t)) :- i(x), t = to_string(x).
+        .decl large(x: number)
         """,
-        {"i": [(65536,), (3,)], "u": [(1,)]},
+        {"i": [(65536,), (3,)], "u": [(1,)], "large": [(2147483647,), (2147483643,), (3,)]},
     )
     assert db.why("r(65536, 1)").goal.tests == ("65536 * 65536 = 0", "0 + 1 = 1")
     assert db.why("s(1, 4294967295)").goal.tests == ("1 - 2 = 4294967295",)
     (attempt,) = db.why_not("r(3, 4)").attempts
     assert attempt.held == ("i(3)", "3 * 65536 = 196608")
     assert attempt.failed == "196608 + 1 = 4"
+    assert db.why("total(-3)").goal.tests == ("-3 < 7", "sum over 3 rows = -3")
+    (attempt,) = db.why_not("total(4)").attempts
+    assert (attempt.held, attempt.failed) == (("4 < 7",), "sum over its rows = 4: it is -3")
+    (attempt,) = db.why_not("below(65536, 4)").attempts
+    assert (attempt.held, attempt.failed) == (("i(65536)",), "sum over its rows = 4: it is 3")
+    assert db.why("read(3)").goal.tests == ('to_string(3) = "3"', 'to_number("3") = 3')
+    (attempt,) = db.why_not("read(4)").attempts
+    assert attempt.failed == 'to_number("65536") = 4'
 
 
 @pytest.mark.parametrize("others", [0, 3000])
