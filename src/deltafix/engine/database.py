@@ -104,11 +104,12 @@ class Database(Closing, Reading):
             message = f"unknown strategy {strategy!r}; one of {known}"
             raise ValueError(message + (f" (did you mean {hint!r}?)" if hint else ""))
         self.strategy = strategy
-        self._prepared = prepared(program, core)  # held: others of this program use it
         self._profile = profile
-        self.instance = Instance(
-            program, self._prepared, users, gate or threading.Lock(), physical=physical
-        )
+        with held_back():  # plans stay
+            self._prepared = prepared(program, core)  # held: others of this program use it
+            self.instance = Instance(
+                program, self._prepared, users, gate or threading.Lock(), physical=physical
+            )
         cells = self.instance.arena.cells
         cells[at.BY_STRATUM] = int(profile)
         if strategy != "auto":

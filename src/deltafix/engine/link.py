@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -33,6 +33,7 @@ from deltafix.plan.clause import (
     Code,
     Compare,
     Fold,
+    Literal,
     Match,
     Slot,
     slots_of,
@@ -64,6 +65,8 @@ _FOLDS = {
 }  # fmt: skip
 _MANY = 6
 """Variants from which looking into a filter is cheaper than probing the index of each."""
+_NODE = 4
+"""Words of the record of a node."""
 _AS_IT_IS = -1
 _NATIVE = -2
 _NATIVES = {
@@ -72,6 +75,8 @@ _NATIVES = {
 _TESTS = {"same": at.EQ, "less": at.LT, "like": at.LIKE}
 T = TypeVar("T")
 W = TypeVar("W")
+_Bind: TypeAlias = tuple[int, Argument, bool]
+"""Of a row that is matched: a column, its argument, and whether it binds it."""
 _NUMBERS = frozenset(("number", "unsigned", "float"))
 _SAME = frozenset(("as", "to_number", "to_unsigned", "to_float", "to_string"))
 """Conversions that do nothing to a value of their result's type."""
@@ -181,12 +186,6 @@ def _value_type(kind: BaseType) -> int:
     return VALUE_TYPES[OPTIONAL.get(kind, kind)]
 
 
-def _in_index(number: int, relation: int) -> InIndex:
-    index = InIndex(number)
-    index.relation = relation
-    return index
-
-
 def _last(pieces: Iterable[Piece]) -> int:
     """The counter behind those of the rules."""
     return max((piece.rules for piece in pieces), default=0)
@@ -223,14 +222,7 @@ def _one_behind_another(parts: Sequence[npt.ArrayLike]) -> Words:
     return joined
 
 
-class Offset(int):
-    """A word that says where a record starts."""
-
-
-class InIndex(int):
-    """A word that says which index of a relation, from its first."""
-
-    relation: int
+_NONE = np.array((), dtype=np.int32)
 
 
 class Writer:
@@ -238,6 +230,13 @@ class Writer:
 
     What the last program of these tables had, too, is taken from there: strata, and of those that
     are others their variants.
+
+    Attributes:
+        out: the words.
+        offsets: the places of those that say where a record starts, but for `candidates`, of
+            which that is said here: of each the start.
+        indexed: the places of those that say which index of a relation, from its first, with the
+            number of the relation.
     """
 
     def __init__(self, plan: Plan, tables: Tables, codes: Codes) -> None:
@@ -248,14 +247,23 @@ class Writer:
         self.memos: dict[Memo, int] = {}
         self.out: list[int] = []
         self.base = 0  # the offset of its first word
+        self.offsets: list[int] = []
+        self.candidates: list[int] = []
+        self.indexed: dict[int, int] = {}
         self.asked: dict[Memo, int] = {}
         self.lookups: list[tuple[str, tuple[int, ...], int]] = []
         self.types = {relation.name: relation.types for relation in plan.relations}
         self.folds = plan.folds
         self.pipelined = plan.pipelined
         self.unread: Collection[Argument] = ()
-        self.raw: Mapping[Argument, BaseType] = {}
-        self.shared: dict[tuple[int, str], Any] = {}
+        self.common: dict[tuple[str, int], tuple[Clause, Any]] = {}
+        self.operands: dict[Argument, tuple[int, int]] = {}
+        self.joins: dict[
+            tuple[int, tuple[int, ...], int], tuple[tuple[int, ...], tuple[int, ...]]
+        ] = {}
+        self.checks: dict[int, tuple[Check, int]] = {}
+        self.keys: dict[int, tuple[tuple[Argument, ...], int]] = {}
+        self.bindings: dict[int, tuple[tuple[_Bind, ...], tuple[int, int]]] = {}
         self.constants: dict[int, tuple[Code, int]] = {}
 
     def would_write(self, known: _Written) -> bool:
@@ -281,10 +289,21 @@ class Writer:
         codes = tuple(self.constants.values())
         return _Written(dict(self.tables.numbers), indexes, codes, pieces, program)
 
-    def put(self, values: Sequence[int]) -> Offset:
-        """Append a record; returns its offset."""
-        start = Offset(self.base + len(self.out))
-        self.out.extend(values)
+    def put(self, values: Sequence[int], offsets: Iterable[int] = ()) -> int:
+        """Append a record, with offsets in some places; returns its own offset."""
+        start = self.base + len(self.out)
+        self.out += values
+        for place in offsets:
+            self.offsets.append(start + place)
+        return start
+
+    def put_offsets(self, offsets: Sequence[int], *count: int) -> int:
+        """Append offsets, behind a count if there is one."""
+        start = self.put(count)
+        if offsets:
+            first = self.base + len(self.out)
+            self.offsets += range(first, first + len(offsets))
+            self.out += offsets
         return start
 
     def placed(self, stage: Stage, fold: Fold | None, piped: Mapping[str, Sequence[Fold]]) -> Piece:
@@ -303,9 +322,10 @@ class Writer:
         records = starts[:-1] + np.array([piece.record for piece in copies], dtype=np.int32)
         # Behind them, the records that are the stratum's own: all of whose offsets are its own.
         self.base = int(starts[-1])
-        offsets = dict(zip(map(id, run), map(Offset, records.tolist()), strict=True))
+        offsets = dict(zip(map(id, run), records.tolist(), strict=True))
         record = self.stage(stage, offsets, fold, into)
-        own, self.out, self.base = self.out, [], 0
+        own, of_own, looks = self.taken()
+        self.base = 0
         words = _one_behind_another([*(piece.words for piece in copies), own])
         positions, moved = _placed([piece.offsets for piece in copies], starts)
         words[positions] += moved
@@ -313,20 +333,13 @@ class Writer:
         rules = np.array([variant.clause.rule for variant in run], dtype=np.int32)
         counters = records + at.V_RULE
         words[counters] = rules
-        of_own = [n for n, kind in enumerate(map(type, own), int(starts[-1])) if kind is Offset]
-        # A fold's record says an index of its source.
-        looks = [
-            (n, word) for n, word in enumerate(own, int(starts[-1])) if isinstance(word, InIndex)
-        ]
         return Piece(
             stage, given, record, words,
             offsets=_one_behind_another([positions, of_own]),
             indexes=_one_behind_another(
-                [_placed([piece.indexes for piece in copies], starts)[0], [n for n, _ in looks]]
+                [_placed([piece.indexes for piece in copies], starts)[0], [*looks]]
             ),
-            indexed=_one_behind_another(
-                [*(piece.indexed for piece in copies), [word.relation for _, word in looks]]
-            ),
+            indexed=_one_behind_another([*(piece.indexed for piece in copies), [*looks.values()]]),
             lasts=counters[rules < 0],
             memos=tuple({m: None for part in placed.values() for m in part.memos}),
             parts=placed,
@@ -336,40 +349,55 @@ class Writer:
             depth=max((len(variant.clause.body) for variant in run), default=0),
         )  # fmt: skip
 
+    def taken(self) -> tuple[list[int], list[int], dict[int, int]]:
+        """The words since the last time, the places of offsets, and those of indexes."""
+        for word in (at.K_CHILD, at.K_KEYS, at.K_MATCH):
+            self.offsets += [record + word for record in self.candidates]
+        taken = self.out, self.offsets, self.indexed
+        self.out, self.offsets, self.candidates, self.indexed = [], [], [], {}
+        return taken
+
     def stage(
-        self, stage: Stage, offsets: Mapping[int, Offset], fold: Fold | None, into: Sequence[Fold]
-    ) -> Offset:
+        self, stage: Stage, offsets: Mapping[int, int], fold: Fold | None, into: Sequence[Fold]
+    ) -> int:
         """A stratum record; `offsets` are those of its variants, by their identity."""
         relations = self.put([self.ids[name] for name in stage.relations])
         ordered = sorted(stage.lower, key=lambda v: self.ids[v.relation or ""])
-        lower = [n for v in ordered for n in (self.ids[v.relation or ""], offsets[id(v)])]
         same = self.by_relation(stage, offsets, stage.same)
         rederive = self.by_relation(stage, offsets, stage.rederive)
-        groups = [self.put([len(g), *(offsets[id(v)] for v in g)]) for g in stage.full]
-        const = [offsets[id(v)] for v in stage.const]
+        groups = [self.put_offsets([offsets[id(v)] for v in g], len(g)) for g in stage.full]
         reads = stage.outside.reads if stage.outside is not None else ()
-        pipe = self.put([len(into), *map(self.fold, into)]) if stage.is_pipelined else 0
+        pipe = self.put_offsets([self.fold(one) for one in into], len(into)) if into else 0
+        pairs = [n for v in ordered for n in (self.ids[v.relation or ""], offsets[id(v)])]
+        lower = self.put(pairs, range(1, len(pairs), 2))
+        full = self.put_offsets(groups)
+        const = self.put_offsets([offsets[id(v)] for v in stage.const])
+        read = self.put([self.ids[name] for name in reads])
+        by_key = self.by_relation(stage, offsets, stage.by_key)
+        own = 0 if fold is None else self.fold(fold)
+        placed = [at.T_RELS, at.T_LOWER, at.T_SAME, at.T_REDERIVE, at.T_FULL, at.T_CONST]
+        placed += [at.T_READS, at.T_OPEN]
+        placed += [at.T_FOLD] if own else []
+        placed += [at.T_PIPE] if pipe else []
         return self.put(
             [
                 int(stage.recursive), len(stage.relations), relations,
-                len(ordered), self.put(lower), same, rederive,
-                len(groups), self.put(groups), len(const), self.put(const), 0,
-                int(stage.outside is not None), len(reads),
-                self.put([self.ids[name] for name in reads]),
-                int(bool(stage.best)), self.by_relation(stage, offsets, stage.by_key),
-                0 if fold is None else self.fold(fold), pipe, int(_is_shared(stage)),
-            ]
+                len(ordered), lower, same, rederive, len(groups), full, len(stage.const), const, 0,
+                int(stage.outside is not None), len(reads), read,
+                int(bool(stage.best)), by_key, own, pipe, int(_is_shared(stage)),
+            ],
+            placed,
         )  # fmt: skip
 
-    def fold(self, fold: Fold) -> Offset:
+    def fold(self, fold: Fold) -> int:
         """The record of a fold that the kernel computes, of which each stratum has its own."""
         source, result = self.types[fold.source], self.types[fold.relation]
         added = 0 if fold.value is None else fold.value
         value = "number" if fold.value is None else source[fold.value]
         bound = 10 ** (fold.scale or 0) if fold.most is None else fold.most
         looks = fold.is_extreme and fold.group  # through a group
-        index = self.index(fold.source, fold.group) if looks else -1
-        return self.put(
+        index = self.plan.indexes[fold.source].index(fold.group) if looks else -1
+        record = self.put(
             [
                 self.tables.numbers[Groups.of(fold)], self.ids[fold.source],
                 self.ids[fold.relation], -1 if fold.present is None else self.ids[fold.present],
@@ -380,16 +408,19 @@ class Writer:
                 len(fold.group), *fold.group,
             ]
         )  # fmt: skip
+        if looks:
+            self.indexed[record + at.F_INDEX] = self.ids[fold.source]
+        return record
 
     def by_relation(
-        self, stage: Stage, offsets: Mapping[int, Offset], variants: Sequence[Variant]
-    ) -> Offset:
+        self, stage: Stage, offsets: Mapping[int, int], variants: Sequence[Variant]
+    ) -> int:
         """Lists of variants (count first), one per relation of the stratum."""
         lists = []
         for name in stage.relations:
             listed = [offsets[id(v)] for v in variants if v.relation == name]
-            lists.append(self.put([len(listed), *listed]))
-        return self.put(lists)
+            lists.append(self.put_offsets(listed, len(listed)))
+        return self.put_offsets(lists)
 
     def part(self, stage: Stage, variant: Variant, parts: Mapping[int, Piece]) -> Piece:
         """A variant by itself, which is written now, or was for the stratum as it was."""
@@ -399,58 +430,68 @@ class Writer:
         self.asked.clear()
         self.lookups.clear()
         record = self.variant(stage, variant)
-        out, self.out = self.out, []
-        placed = [n for n, kind in enumerate(map(type, out)) if kind is not int]
-        indexes = [n for n in placed if isinstance(out[n], InIndex)]
-        relations = [word.relation for n in indexes if isinstance(word := out[n], InIndex)]
+        words, offsets, indexed = self.taken()
         return Piece(
             variant.nodes, (), record,
-            words=np.fromiter(out, np.int32, len(out)),
-            offsets=np.array([n for n in placed if type(out[n]) is Offset], dtype=np.int32),
-            indexes=np.array(indexes, dtype=np.int32),
-            indexed=np.array(relations, dtype=np.int32),
-            lasts=np.array((), dtype=np.int32),
+            words=np.array(words, dtype=np.int32),
+            offsets=np.array(offsets, dtype=np.int32),
+            indexes=np.array([*indexed], dtype=np.int32),
+            indexed=np.array([*indexed.values()], dtype=np.int32),
+            lasts=_NONE,
             memos=tuple(self.asked.items()),
             lookups=tuple(self.lookups),
         )  # fmt: skip
 
     def variant(self, stage: Stage, variant: Variant) -> int:
         """A variant record, which has the rule of its clause, or -1."""
-        slots = {slot: number for number, slot in enumerate(variant.slots)}
-        self.shared.clear()
-        self.raw = self.raw_of(variant)
-        head = self.put([n for arg in variant.clause.args for n in self.operand(arg, slots)])
+        for written in (self.joins, self.checks, self.keys, self.bindings):
+            written.clear()
+        raw = self.raw_of(variant)
+        self.operands = {
+            slot: (at.O_RAW + VALUE_TYPES[raw[slot]] if slot in raw else at.O_VAR, number)
+            for number, slot in enumerate(variant.slots)
+        }
+        head = self.put([n for arg in variant.clause.args for n in self.operand(arg)])
         self.unread = self.unread_of(variant.clause)
-        count, match = self.binds(variant.binds, slots)
-        root = self.nodes(variant, slots)
+        count, match = self.binds(variant.binds)
+        root = self.nodes(variant)
         before = [
             self.ids[literal.relation]
             for literal in variant.clause.body[: max(variant.trigger or 0, 0)]
             if isinstance(literal, Match) and literal.relation not in stage.relations
         ]
-        needed = self.needed(variant)
+        behind = self.put(before)
+        needed, count_needed = self.needed(variant)
         return self.put(
             [
                 -1 if variant.relation is None else self.ids[variant.relation],
                 int(variant.negated), self.ids[variant.clause.head], root, head,
                 count, match, variant.clause.rule,
-                int(variant.relation in stage.relations), len(before), self.put(before),
-                len(needed) // 2, self.put(needed),
-            ]
+                int(variant.relation in stage.relations), len(before), behind,
+                count_needed, needed,
+            ],
+            (at.V_NODE, at.V_HEADOPS, at.V_MATCH, at.V_BEFORE, at.V_NEEDED),
         )  # fmt: skip
 
-    def needed(self, variant: Variant) -> list[int]:
-        """Pairs: an index, and the column of the trigger's row that it must have as a key."""
+    def needed(self, variant: Variant) -> tuple[int, int]:
+        """Pairs: an index, and the column of the trigger's row that it must have as a key.
+
+        Where they are, and how many.
+        """
         columns = {arg: column for column, arg, binds in variant.binds if binds}
         pairs: list[int] = []
+        relations: list[int] = []
         for option in variant.nodes[0].candidates:
             name = option.match.relation
-            if len(option.index) == 1 < len(option.match.args):
+            if len(option.by) == 1 < len(option.match.args):
                 column = columns.get(option.keys[0], at.FILTER_COLUMNS)
                 if column < at.FILTER_COLUMNS:
-                    self.lookups.append((name, option.index, column))
-                    pairs += [self.index(name, option.index), column]
-        return pairs
+                    self.lookups.append((name, option.by, column))
+                    pairs += [self.plan.indexes[name].index(option.by), column]
+                    relations.append(self.ids[name])
+        start = self.put(pairs)
+        self.indexed.update(zip(range(start, start + len(pairs), 2), relations, strict=True))
+        return start, len(relations)
 
     def filtered(
         self, stage: Stage, parts: Mapping[int, Piece]
@@ -465,79 +506,88 @@ class Writer:
                 indexes for indexes in by_column.values() if len(indexes) >= _MANY
             )
 
-    def index(self, name: str, columns: tuple[int, ...]) -> InIndex:
-        """An index of a relation by its columns."""
-        return _in_index(self.plan.indexes[name].index(columns), self.ids[name])
-
-    def nodes(self, variant: Variant, slots: dict[Slot, int]) -> int:
+    def nodes(self, variant: Variant) -> int:
         """The node records of a variant; returns the offset of node 0."""
-        starts = [self.put([0, 0, 0, 0]) for _ in variant.nodes]
-        for start, node in zip(starts, variant.nodes, strict=True):
-            self.node(start, node, starts, slots)
-        return starts[0]
+        start = self.base + len(self.out)
+        size = _NODE
+        starts = range(start, start + size * len(variant.nodes), size)
+        self.out += [0] * (size * len(variant.nodes))
+        self.offsets += range(start + 1, starts.stop, 2)
+        for place, node in zip(starts, variant.nodes, strict=True):
+            self.node(place, node, starts)
+        return start
 
-    def node(self, start: int, node: Node, starts: Sequence[int], slots: dict[Slot, int]) -> None:
+    def node(self, start: int, node: Node, starts: Sequence[int]) -> None:
         """Fill in one node record."""
-        checks = [self.once(check, self.check, slots) for check in node.checks]
-        candidates = [self.candidate(c, starts, slots) for c in node.candidates]
-        self.out[start : start + 4] = [
-            len(checks), self.put(checks), len(candidates), self.put(candidates)
-        ]  # fmt: skip
+        checks = [self.once(self.checks, check, self.check) for check in node.checks]
+        candidates = [self.candidate(option, starts) for option in node.candidates]
+        checked, listed = self.put_offsets(checks), self.put_offsets(candidates)
+        place = start - self.base
+        self.out[place : place + _NODE] = [len(checks), checked, len(candidates), listed]
 
-    def candidate(self, option: Candidate, starts: Sequence[int], slots: dict[Slot, int]) -> int:
-        """A candidate record."""
+    def candidate(self, option: Candidate, starts: Sequence[int]) -> int:
+        """A candidate record; but for its child it is the same wherever its literal binds so."""
+        key = option.literal, option.by, id(option.binds)
+        around = self.joins.get(key)
+        if around is None:
+            around = self.joins[key] = self.join(option)
+        record = self.base + len(self.out)
+        self.out += around[0]
+        self.out.append(starts[option.child])
+        self.out += around[1]
+        self.candidates.append(record)
+        if around[0][at.K_METHOD] == at.BY_INDEX:
+            self.indexed[record + at.K_INDEX] = around[0][at.K_REL]
+        return record
+
+    def join(self, option: Candidate) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The words of a candidate's record before and behind that of its child."""
         name = option.match.relation
-        arity = len(option.match.args)
-        if len(option.index) == arity:
+        if len(option.by) == len(option.match.args):
             method, index = at.BY_KEY, 0
-        elif option.index:
-            method, index = at.BY_INDEX, self.index(name, option.index)
+        elif option.by:
+            method, index = at.BY_INDEX, self.plan.indexes[name].index(option.by)
         else:
             method, index = at.BY_SCAN, 0
-        keys = self.once(option.keys, self.keys, slots)
-        count, binds = self.once(option.binds, self.binds, slots)
-        return self.put(
-            [
-                self.ids[name], method, index, option.sees.value, starts[option.child],
-                len(option.keys), keys, count, binds,
-            ]
-        )  # fmt: skip
+        keys = self.once(self.keys, option.keys, self.key)
+        count, binds = self.once(self.bindings, option.binds, self.binds)
+        before = self.ids[name], method, index, option.sees.value
+        return before, (len(option.keys), keys, count, binds)
 
-    def once(self, thing: T, write: Callable[[T, dict[Slot, int]], W], slots: dict[Slot, int]) -> W:
+    def once(self, known: dict[int, tuple[T, W]], thing: T, write: Callable[[T], W]) -> W:
         """Where that is which nodes of a variant have in common, by identity: written once."""
-        key = id(thing), write.__name__
-        if key not in self.shared:
+        written = known.get(id(thing))
+        if written is None:
             # Held here: proofs write tuples that nobody else holds, and the next had the place.
-            self.shared[key] = thing, write(thing, slots)
-        value: W = self.shared[key][1]
-        return value
+            written = known[id(thing)] = thing, write(thing)
+        return written[1]
 
-    def keys(self, keys: Sequence[Argument], slots: dict[Slot, int]) -> Offset:
+    def key(self, keys: tuple[Argument, ...]) -> int:
         """Operand pairs, one a key column."""
-        return self.put([n for key in keys for n in self.operand(key, slots)])
+        return self.put([n for key in keys for n in self.operand(key)])
 
-    def check(self, check: Check, slots: dict[Slot, int]) -> Offset:
+    def check(self, check: Check) -> int:
         """A check record."""
         literal = check.literal
         if isinstance(literal, Absent):
-            args = [n for arg in literal.args for n in self.operand(arg, slots)]
+            args = [n for arg in literal.args for n in self.operand(arg)]
             return self.put(
                 [at.CHECK_ABSENT, self.ids[literal.relation], check.sees.value,
                  len(literal.args), *args]
             )  # fmt: skip
         if isinstance(literal, Compare):
-            left, right = self.operand(literal.left, slots), self.operand(literal.right, slots)
+            left, right = self.operand(literal.left), self.operand(literal.right)
             if check.binds is not None:
                 source = right if literal.left == check.binds else left
-                return self.put([at.CHECK_MOVE, *self.operand(check.binds, slots), *source])
+                return self.put([at.CHECK_MOVE, *self.operand(check.binds), *source])
             kind, op = VALUE_TYPES[literal.type], _COMPARISONS[literal.op]
             return self.put([at.CHECK_COMPARE, kind, op, *left, *right])
-        return self.apply(literal, check.binds is not None, slots)
+        return self.apply(literal, check.binds is not None)
 
-    def apply(self, literal: Apply, binds: bool, slots: dict[Slot, int]) -> Offset:
+    def apply(self, literal: Apply, binds: bool) -> int:
         """A functor application; a conversion to its own type is a move or a comparison."""
-        args = [n for arg in literal.args for n in self.operand(arg, slots)]
-        target = self.operand(literal.target, slots)
+        args = [n for arg in literal.args for n in self.operand(arg)]
+        target = self.operand(literal.target)
         if literal.is_opening:
             return self.put([at.CHECK_OPEN, int(binds), *target, *args])
         name = native(literal.functor)
@@ -585,8 +635,21 @@ class Writer:
         They are no codes: a product of large numbers would be interned, for each row a new one.
         The nodes have more terms than the clause: what takes a record apart that was made of one.
         """
-        checked = (check.literal for node in variant.nodes for check in node.checks)
-        literals = dict.fromkeys((*variant.clause.body, *checked))
+        clause = variant.clause
+        said = {id(literal) for literal in clause.body}
+        checked = chain.from_iterable([node.checks for node in variant.nodes if node.checks])
+        turned = [check.literal for check in checked if id(check.literal) not in said]
+        if turned:
+            raw = self.computed((*clause.body, *turned))
+        else:
+            raw = self.of_clause("computed", clause, lambda: self.computed(clause.body))
+        if variant.trigger is None or variant.trigger >= 0:
+            return raw
+        # The head's row binds its arguments.
+        return {arg: kind for arg, kind in raw.items() if arg not in clause.args}
+
+    def computed(self, literals: Sequence[Literal]) -> Mapping[Argument, BaseType]:
+        """The variables that are `raw_of` literals alone."""
         raw: dict[Argument, BaseType] = {}
         for literal in literals:
             if isinstance(literal, Apply) and literal.result in _NUMBERS:
@@ -605,40 +668,45 @@ class Writer:
                 continue
             for arg in coded:
                 raw.pop(arg, None)
-        if variant.trigger is not None and variant.trigger < 0:  # the head's row binds them
-            for arg in variant.clause.args:
-                raw.pop(arg, None)
         return raw
+
+    def of_clause(self, what: str, clause: Clause, make: Callable[[], T]) -> T:
+        """What is the same for all variants of a clause."""
+        key = what, id(clause)
+        if key not in self.common:
+            self.common[key] = clause, make()
+        value: T = self.common[key][1]
+        return value
 
     def unread_of(self, clause: Clause) -> Collection[Argument]:
         """Variables that a clause says once: nothing asks what they are bound to.
 
         Of 16 columns of a table in SQL mostly.
         """
-        occurrences = Counter(chain(clause.args, *map(slots_of, clause.body)))
-        return {arg for arg, count in occurrences.items() if count == 1}
 
-    def binds(
-        self, binds: Sequence[tuple[int, Argument, bool]], slots: dict[Slot, int]
-    ) -> tuple[int, Offset]:
+        def unread() -> Collection[Argument]:
+            occurrences = Counter(chain(clause.args, *map(slots_of, clause.body)))
+            return {arg for arg, count in occurrences.items() if count == 1}
+
+        return self.of_clause("unread", clause, unread)
+
+    def binds(self, binds: tuple[_Bind, ...]) -> tuple[int, int]:
         """How many match triples, and where: column, kind, argument."""
         out: list[int] = []
         for column, arg, is_new in binds:
             if is_new and arg in self.unread:
                 continue
-            kind, value = self.operand(arg, slots)
+            kind, value = self.operand(arg)
             if kind == at.O_CONST:
                 out += [column, at.M_CONST, value]
             else:
                 out += [column, at.M_BIND if is_new else at.M_VAR, value]
         return len(out) // 3, self.put(out)
 
-    def operand(self, arg: Argument, slots: dict[Slot, int]) -> tuple[int, int]:
+    def operand(self, arg: Argument) -> tuple[int, int]:
         """An operand pair: kind and variable number or code."""
-        if isinstance(arg, Code):
-            code = self.codes.code(arg.type, arg.value)
-            self.constants[id(arg)] = arg, code
-            return at.O_CONST, code
-        if arg in self.raw:
-            return at.O_RAW + VALUE_TYPES[self.raw[arg]], slots[arg]
-        return at.O_VAR, slots[arg]
+        if not isinstance(arg, Code):
+            return self.operands[arg]
+        code = self.codes.code(arg.type, arg.value)
+        self.constants[id(arg)] = arg, code
+        return at.O_CONST, code

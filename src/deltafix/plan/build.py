@@ -32,7 +32,7 @@ from deltafix.plan.derive import triggers_below, triggers_within
 from deltafix.plan.explain import explain
 from deltafix.plan.ir import HEAD, KEY, Outside, Plan, Stage, Variant
 from deltafix.plan.normalize import Core, normalize
-from deltafix.plan.order import Indexes, unique, variant
+from deltafix.plan.order import Indexes, Variants, unique
 from deltafix.plan.pipelined import pipelined
 from deltafix.plan.share import share
 from deltafix.plan.tell import tell
@@ -284,6 +284,7 @@ class _Planner:
         self.indexes = indexes
         self.runs = layer.plain or bool(best_of(layer))
         self._known: dict[tuple[str, int | None], Variant] = {}
+        self._variants: dict[int, Variants] = {}
         self._spelled: dict[int, str] = {}
         if was is not None and self.runs and was.outside is None:
             alike = (was.recursive, was.best) == (layer.recursive, dict(best_of(layer)))
@@ -294,9 +295,11 @@ class _Planner:
     def variant(self, clause: Clause, trigger: int | None) -> Variant:
         """The variant of a clause that a literal starts (see `ir.Variant`)."""
         known = self._known.get((self._spelling(clause), trigger)) if self._known else None
-        if known is None:
-            return variant(self.layer, clause, trigger, self.indexes)
-        return replace(known, clause=clause)
+        if known is not None:
+            return replace(known, clause=clause)
+        if id(clause) not in self._variants:
+            self._variants[id(clause)] = Variants(self.layer, clause, self.indexes)
+        return self._variants[id(clause)].of(trigger)
 
     def forward(self) -> tuple[tuple[Variant, ...], tuple[Variant, ...], tuple[Variant, ...]]:
         """The variants without positive literal, on changes below, and on the stratum's own."""

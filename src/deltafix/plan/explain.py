@@ -43,9 +43,9 @@ def explain(plan: Plan, statistics: Mapping[str, Statistics] | None = None) -> E
     known = statistics or {}
     serves: dict[tuple[str, tuple[int, ...]], dict[str, None]] = {}
     for variant, option in _options(plan):
-        if 0 < len(option.index) < len(option.match.args):
+        if 0 < len(option.by) < len(option.match.args):
             use = f"{option.match} in rule {variant.clause.rule + 1}, {_occasion(variant)}"
-            serves.setdefault((option.match.relation, option.index), {})[use] = None
+            serves.setdefault((option.match.relation, option.by), {})[use] = None
     shown = [stage for stage in plan.stages if _runs(stage)]
     return {
         "relations": [
@@ -168,7 +168,7 @@ def _step(number: int, node: Node, known: Mapping[str, Statistics]) -> dict[str,
         "options": [
             {
                 "join": str(option.match),
-                "by": list(option.index),
+                "by": list(option.by),
                 "state": _STATES[option.sees],
                 "estimate": _estimate(option, known.get(option.match.relation)),
                 "then": option.child,
@@ -182,9 +182,9 @@ def _estimate(option: Candidate, known: Statistics | None) -> float | None:
     """Rows that a binding meets on average."""
     if known is None:
         return None
-    if not option.index:
+    if not option.by:
         return float(known.rows)
-    if len(option.index) == len(option.match.args):
+    if len(option.by) == len(option.match.args):
         return min(1.0, float(known.rows))
-    keys = known.keys.get(option.index, 0)
+    keys = known.keys.get(option.by, 0)
     return round(known.rows / keys, 2) if keys else 0.0

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from html import escape
+from typing import NamedTuple
 
 from deltafix.plan.clause import (
     Absent,
@@ -41,25 +42,23 @@ class Sees(Enum):
     SAME_AFTER = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A literal that may be joined next: found by whole key, by an index, or by a scan.
 
-    `index` is the tuple of key columns (all columns: the key table; empty: a scan), `keys` what
+    `by` is the tuple of key columns (all columns: the key table; empty: a scan), `keys` what
     they must equal, `binds` the remaining columns with what they bind or must equal.
     """
 
     literal: int
     match: Match
     sees: Sees
-    index: tuple[int, ...]
+    by: tuple[int, ...]
     keys: tuple[Argument, ...]
     binds: tuple[tuple[int, Argument, bool], ...]  # column, argument, does it bind
     child: int
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(NamedTuple):
     """A literal that only tests or computes; `binds`: its variable gets its value here."""
 
     literal: Compare | Apply | Absent
@@ -67,8 +66,7 @@ class Check:
     binds: Slot | None
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(NamedTuple):
     """After these literals: run `checks`, then join one of `candidates` (none: emit the head)."""
 
     checks: tuple[Check, ...]
@@ -120,7 +118,7 @@ class Variant:
         node = self.nodes[number]
         lines = [f"{number}: check {check.literal}" for check in node.checks]
         for option in node.candidates:
-            how = "scan" if not option.index else f"by {list(option.index)}"
+            how = "scan" if not option.by else f"by {list(option.by)}"
             state = option.sees.name.lower()
             lines.append(f"{number}: join {option.match} {how} [{state}] -> {option.child}")
         if not node.candidates:

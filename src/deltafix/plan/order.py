@@ -21,11 +21,10 @@ literal then tests what it bound, so nothing is left out.
 from __future__ import annotations
 
 from bisect import bisect
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from itertools import chain
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from deltafix.errors import InternalError
 from deltafix.plan.best import best_of
@@ -35,7 +34,6 @@ from deltafix.plan.clause import (
     Apply,
     Argument,
     Clause,
-    Code,
     Compare,
     Fold,
     Literal,
@@ -46,12 +44,9 @@ from deltafix.plan.clause import (
 )
 from deltafix.plan.depend import Layer
 from deltafix.plan.derive import changes_with, sees
-from deltafix.plan.ir import HEAD, Candidate, Check, Node, Variant
+from deltafix.plan.ir import HEAD, Candidate, Check, Node, Sees, Variant
 
 FREE = 6
-
-_Joined: TypeAlias = tuple[tuple[Argument, ...], tuple[tuple[int, Argument, bool], ...]]
-"""The keys and binds of a `Candidate`."""
 
 
 @dataclass
@@ -99,68 +94,128 @@ def variant(
     turns: bool = True,
     free: int = FREE,
 ) -> Variant:
-    """The variant of `clause` started by the literal `trigger` (see `ir.Variant`).
+    """The variant of `clause` started by the literal `trigger` (see `Variants`)."""
+    return Variants(layer, clause, indexes, turns=turns, free=free).of(trigger)
 
-    Without `turns` it calls no functor that is not in the clause (see `turned`). The order of the
+
+class _Way(NamedTuple):
+    """A literal that may come next, and its variables: what all its `Candidate`s share."""
+
+    position: int
+    slots: int
+    match: Match
+    by: tuple[int, ...]
+    keys: tuple[Argument, ...]
+    binds: tuple[tuple[int, Argument, bool], ...]
+    is_one: bool
+    """Whether one row has these columns at most."""
+
+    def to(self, child: int, states: Sequence[Sees]) -> Candidate:
+        """The way to a node."""
+        position, _, match, by, keys, binds, _ = self
+        return Candidate(position, match, states[position], by, keys, binds, child)
+
+
+_Settled: TypeAlias = tuple[tuple[tuple[int, Apply | None, Slot | None], ...], int, int]
+"""Checks that run (position, what it is turned into if it is, what it binds), those that are left,
+and the variables that are known then."""
+
+
+class Variants:
+    """The variants of a clause; `of` gives one (see `ir.Variant`).
+
+    Without `turns` they call no functor that is not in the clause (see `_turned`). The order of the
     last `free` literals is open: with 0 each node has one candidate, and the next node behind it.
+
+    Sets of literals and of variables are integers, a bit each. What can come next depends on what
+    is left and known alone, whichever literal came first, so it is found once for all variants.
     """
-    return _Builder(layer, clause, trigger, indexes, turns=turns, free=free).build()
 
-
-class _Builder:
     def __init__(
         self,
         layer: Layer,
         clause: Clause,
-        trigger: int | None,
         indexes: Indexes,
         *,
-        turns: bool,
-        free: int,
+        turns: bool = True,
+        free: int = FREE,
     ) -> None:
         self.layer = layer
         self.clause = clause
-        self.trigger = trigger
         self.indexes = indexes
         self.turns = turns
         self.free = free
+        self.bits: dict[Slot, int] = {}
+        self.slots = [self.bits_of(slots_of(literal)) for literal in clause.body]
+        self.bits_of(arg for arg in clause.args if isinstance(arg, Slot))
+        self.names = tuple(self.bits)
+        self.readers: dict[int, list[int]] = {bit: [] for bit in self.bits.values()}
+        self.args: dict[int, tuple[tuple[int, int], ...]] = {}  # of atoms: columns, and variables
+        self.needs: dict[int, tuple[int, int]] = {}  # of tests: the variables of their sides
+        self.tests = 0
+        for position, literal in enumerate(clause.body):
+            if isinstance(literal, Match):
+                args = enumerate(literal.args)
+                self.args[position] = tuple([(n, self.bit(a)) for n, a in args if a is not None])
+            else:
+                self.tests |= 1 << position
+                self.needs[position] = self.sides(literal)
+            for bit in _bits(self.slots[position]):
+                self.readers[bit].append(position)
+        self.last = sum(1 << position for position in asked_last(clause.body))
+        self.found: dict[tuple[int, int], _Way] = {}
+        self.joined: dict[tuple[int, tuple[int, ...], int], _Way] = {}
+        self.tested: dict[tuple[int, Sees, Slot | None], Check] = {}
+        self.ready: dict[tuple[int, int, bool], _Settled] = {}
+        self.ways: dict[tuple[int, int], tuple[_Way, ...]] = {}
+        # Of the variant that is made:
+        self.trigger: int | None = None
+        self.states: list[Sees] = []
         self.nodes: list[Node | None] = []
-        self.numbers: dict[frozenset[int], int] = {}
-        self.slots = [frozenset(slots_of(literal)) for literal in clause.body]
-        self.states = [sees(layer, clause, trigger, at) for at in range(len(clause.body))]
-        numbered = list(enumerate(clause.body))
-        self.tests = frozenset(n for n, literal in numbered if not isinstance(literal, Match))
-        self.last = asked_last(clause.body)
-        self.readers: dict[Slot, list[int]] = {}
-        for position, slots in enumerate(self.slots):
-            for slot in slots:
-                self.readers.setdefault(slot, []).append(position)
-        # What a literal is where some of its variables are known is said once for all nodes: the
-        # linker writes it once.
-        self.joined: dict[tuple[int, tuple[int, ...], frozenset[Slot]], _Joined] = {}
-        self.tested: dict[tuple[int, frozenset[Slot]], Check] = {}
+        self.numbers: dict[int, int] = {}
 
-    def build(self) -> Variant:
-        bound: set[Slot] = set()
+    def bits_of(self, slots: Iterable[Slot]) -> int:
+        """Variables as a set."""
+        found = 0
+        for slot in slots:
+            found |= self.bits.setdefault(slot, 1 << len(self.bits))
+        return found
+
+    def bit(self, arg: Argument) -> int:
+        """The variables of an argument."""
+        return self.bits[arg] if isinstance(arg, Slot) else 0
+
+    def sides(self, literal: Compare | Apply | Absent) -> tuple[int, int]:
+        """The variables of a comparison's sides; else of all arguments, and of a call's value."""
+        if isinstance(literal, Compare):
+            return self.bit(literal.left), self.bit(literal.right)
+        target = self.bit(literal.target) if isinstance(literal, Apply) else 0
+        return self.bits_of(arg for arg in literal.args if isinstance(arg, Slot)), target
+
+    def of(self, trigger: int | None) -> Variant:
+        """The variant that the literal `trigger` starts."""
+        self.trigger, self.nodes, self.numbers = trigger, [], {}
+        body = self.clause.body
+        self.states = [sees(self.layer, self.clause, trigger, at) for at in range(len(body))]
+        known = 0
         binds: tuple[tuple[int, Argument, bool], ...] = ()
-        todo = frozenset(range(len(self.clause.body)))
+        todo = (1 << len(body)) - 1
         negated = False
-        if self.trigger is not None:
+        if trigger is not None:
             args: tuple[Argument | None, ...]
-            if self.trigger < 0:
+            if trigger < 0:
                 args = self.head()
             else:
-                literal = self.clause.body[self.trigger]
+                literal = body[trigger]
                 assert isinstance(literal, Match | Absent)  # noqa: S101  only these trigger
                 args = literal.args
                 negated = changes_with(literal) < 0
-                todo -= {self.trigger}
-            binds = _binding(args, range(len(args)), bound)
-        self.node(*self.long(todo, bound))
-        slots = dict.fromkeys(chain.from_iterable(map(slots_of, self.clause.body)))
-        slots |= dict.fromkeys(arg for arg in self.clause.args if isinstance(arg, Slot))
-        nodes = tuple(node for node in self.nodes if node is not None)
-        return Variant(self.clause, self.trigger, binds, tuple(slots), nodes, negated)
+                todo &= ~(1 << trigger)
+            binds = self.binding(args, range(len(args)), known)
+            known = self.bits_of(arg for _, arg, _ in binds if isinstance(arg, Slot))
+        self.node(*self.long(todo, known))
+        nodes = tuple([node for node in self.nodes if node is not None])
+        return Variant(self.clause, trigger, binds, self.names, nodes, negated)
 
     def head(self) -> tuple[Argument | None, ...]:
         """The head's arguments that are known: of a KEY variant all but the kept one."""
@@ -169,235 +224,296 @@ class _Builder:
         kept = dict(best_of(self.layer))[self.clause.head].column
         return tuple(None if c == kept else arg for c, arg in enumerate(self.clause.args))
 
-    def long(
-        self, todo: frozenset[int], known: set[Slot]
-    ) -> tuple[frozenset[int], frozenset[Slot]]:
+    def long(self, todo: int, known: int) -> tuple[int, int]:
         """The nodes of a long body until `free` literals are left; gives what is left, and known.
 
         One literal a node: the first whole row, else that with the most known columns. Near linear.
         """
-        left = todo - self.tests
-        if len(left) <= self.free:
-            return todo, frozenset(known)
-        waiting, matches = self.waiting(todo, known), _Matches(self.clause, left, known)
-        while len(left) > self.free:
-            checks = self.settled(waiting, known, matches)
+        left = todo & ~self.tests
+        if left.bit_count() <= self.free:
+            return todo, known
+        waiting, matches = _Waiting(self, todo & self.tests, known), _Matches(self, left, known)
+        while left.bit_count() > self.free:
+            checks, known = self.settled(waiting, known, matches)
             position = matches.next(left)
-            left -= {position}
-            literal = self.clause.body[position]
-            assert isinstance(literal, Match)  # noqa: S101  the kind that was asked for
-            columns, _ = self.columns(literal, known)
-            ((_, index),) = self.indexed([(position, literal, columns)])
-            option = self.candidate(position, index, known, len(self.nodes) + 1)
-            self.nodes.append(Node(tuple(checks), (option,)))
-            self.learn(self.slots[position] - known, known, waiting, matches)
-        return left | waiting.tests, frozenset(known)
+            left &= ~(1 << position)
+            (way,) = self.indexed((self.found_by(position, known),), known)
+            option = way.to(len(self.nodes) + 1, self.states)
+            self.nodes.append(Node(self.checks(checks), (option,)))
+            known = self.learn(self.slots[position], known, waiting, matches)
+        return left | waiting.tests, known
 
-    def node(self, todo: frozenset[int], bound: Set[Slot]) -> int:
-        """The node for what is left to do; nodes are shared between orders."""
-        if todo in self.numbers:
-            return self.numbers[todo]
-        number = len(self.nodes)
-        self.numbers[todo] = number
+    def node(self, todo: int, known: int) -> int:
+        """The node for what is left to do, which has none yet; nodes are shared between orders."""
+        number = self.numbers[todo] = len(self.nodes)
         self.nodes.append(None)
-        known = set(bound)
-        tests = self.waiting(todo, known)
-        checks = self.settled(tests, known, is_last=todo <= self.tests)
-        left = todo - self.tests | tests.tests
-        options = self.options(left, known)
-        if left and not options:
-            waiting = ", ".join(str(self.clause.body[position]) for position in sorted(left))
-            raise InternalError(f"plan: nothing binds the variables of {waiting}")
+        tests, left = todo & self.tests, todo & ~self.tests
+        checks: tuple[Check, ...] = ()
+        if tests:
+            key = tests, known, not left
+            settled = self.ready.get(key)
+            if settled is None:
+                waiting = _Waiting(self, tests, known)
+                ran, known = self.settled(waiting, known, is_last=not left)
+                settled = self.ready[key] = tuple(ran), waiting.tests, known
+            ran_now, tests, known = settled
+            checks = self.checks(ran_now)
+            left |= tests
+        ways = self.options(left, known) if left else ()
+        if left and not ways:
+            shown = ", ".join(str(self.clause.body[bit.bit_length() - 1]) for bit in _bits(left))
+            raise InternalError(f"plan: nothing binds the variables of {shown}")
         candidates = []
-        for position, index in options:
-            child = self.node(left - {position}, known | self.slots[position])
-            candidates.append(self.candidate(position, index, known, child))
-        self.nodes[number] = Node(tuple(checks), tuple(candidates))
+        for way in ways:
+            rest = left & ~(1 << way.position)
+            child = self.numbers.get(rest)
+            if child is None:
+                child = self.node(rest, known | way.slots)
+            candidates.append(way.to(child, self.states))
+        self.nodes[number] = Node(checks, tuple(candidates))
         return number
 
-    def candidate(
-        self, position: int, index: tuple[int, ...], known: Set[Slot], child: int
-    ) -> Candidate:
-        """A literal found by an index, where these variables are known; it binds all of its own."""
-        literal = self.clause.body[position]
-        assert isinstance(literal, Match)  # noqa: S101  checks are done, matches are left
-        key = position, index, self.slots[position] & known
-        joined = self.joined.get(key)
-        if joined is None:
-            keys = tuple(arg for arg in (literal.args[c] for c in index) if arg is not None)
-            rest = [c for c in range(len(literal.args)) if c not in index]
-            joined = self.joined[key] = keys, _binding(literal.args, rest, set(key[2]))
-        return Candidate(position, literal, self.states[position], index, *joined, child)
+    def way(self, position: int, by: tuple[int, ...], known: int, *, is_one: bool = False) -> _Way:
+        """A literal found by an index, where these variables are known; it binds all of its own.
 
-    def check(self, position: int, known: set[Slot]) -> Check:
-        """A check that is ready; `known` grows by the variable it binds, if it binds one."""
-        key = position, self.slots[position] & known
+        One thing for all nodes, as a check is: the linker writes it once.
+        """
+        key = position, by, self.slots[position] & known
+        way = self.joined.get(key)
+        if way is None:
+            literal = self.clause.body[position]
+            assert isinstance(literal, Match)  # noqa: S101  checks are done, matches are left
+            keys = tuple(arg for arg in (literal.args[c] for c in by) if arg is not None)
+            rest = [c for c in range(len(literal.args)) if c not in by]
+            binds = self.binding(literal.args, rest, known)
+            slots = self.slots[position]
+            way = self.joined[key] = _Way(position, slots, literal, by, keys, binds, is_one)
+        return way
+
+    def binding(
+        self, args: tuple[Argument | None, ...], columns: Iterable[int], known: int
+    ) -> tuple[tuple[int, Argument, bool], ...]:
+        """What matching a row's columns binds and tests."""
+        bindings = []
+        for column in columns:
+            arg = args[column]
+            if arg is not None:
+                bit = self.bit(arg)
+                bindings.append((column, arg, bool(bit & ~known)))
+                known |= bit
+        return tuple(bindings)
+
+    def checks(self, ran: Iterable[tuple[int, Apply | None, Slot | None]]) -> tuple[Check, ...]:
+        """Checks, with the states that the variant sees."""
+        return tuple([self.check(*one) for one in ran])
+
+    def check(self, position: int, call: Apply | None, binds: Slot | None) -> Check:
+        """A literal that tests or computes, or what it was turned into."""
+        state = self.states[position]
+        if call is not None:
+            return Check(call, state, binds)
+        key = position, state, binds
         check = self.tested.get(key)
         if check is None:
             literal = self.clause.body[position]
             assert not isinstance(literal, Match)  # noqa: S101  matches are no checks
-            slot = ready(literal, known)
-            binds = slot if isinstance(slot, Slot) else None
-            check = self.tested[key] = Check(literal, self.states[position], binds)
-        if check.binds is not None:
-            known.add(check.binds)
+            check = self.tested[key] = Check(literal, state, binds)
         return check
-
-    def calls(self, position: int, calls: Iterable[Apply], known: set[Slot]) -> Iterator[Check]:
-        """What a literal is turned into; `known` grows by what that binds."""
-        state = self.states[position]
-        for call in calls:
-            known.add(call.target)
-            yield Check(call, state, call.target)
-
-    def waiting(self, todo: Iterable[int], known: Set[Slot]) -> _Waiting:
-        """The checks that are left to do."""
-        return _Waiting(self.clause.body, self.tests.intersection(todo), self.last, known)
 
     def settled(
         self,
         waiting: _Waiting,
-        known: set[Slot],
+        known: int,
         matches: _Matches | None = None,
         *,
         is_last: bool = False,
-    ) -> list[Check]:
-        """The checks that can run, in an order that lets one bind for the next.
+    ) -> tuple[list[tuple[int, Apply | None, Slot | None]], int]:
+        """The checks that can run, in an order that lets one bind for the next; what is known then.
 
         A constructor is turned only when nothing can run as it stands, and what is asked last is
         asked when `is_last`. Near linear in the literals that read what becomes known.
         """
-        checks: list[Check] = []
+        checks: list[tuple[int, Apply | None, Slot | None]] = []
         while True:
             before = len(checks)
             if (position := waiting.next()) is not None:
-                checks.append(self.check(position, known))
-            elif self.turns and (way := waiting.turned(self.readers, known)):
-                checks.extend(self.calls(*way, known))
+                checks.append((position, None, waiting.binds(position, known)))
+            elif self.turns and (way := waiting.turned(known)):
+                checks.extend((way[0], call, call.target) for call in way[1])
             elif is_last and (position := waiting.next(is_last=True)) is not None:
-                checks.append(self.check(position, known))
+                checks.append((position, None, waiting.binds(position, known)))
             else:
-                return checks
-            new = {check.binds for check in checks[before:] if check.binds is not None}
-            self.learn(new, known, waiting, matches)
+                return checks, known
+            new = self.bits_of(slot for *_, slot in checks[before:] if slot is not None)
+            known = self.learn(new, known, waiting, matches)
 
-    def learn(
-        self, new: Iterable[Slot], known: set[Slot], waiting: _Waiting, matches: _Matches | None
-    ) -> None:
+    def learn(self, new: int, known: int, waiting: _Waiting, matches: _Matches | None) -> int:
         """Note that variables have become known, where somebody reads them."""
-        known.update(new)
-        for slot in new:
-            for position in self.readers[slot]:
-                if position in self.tests:
+        new &= ~known
+        known |= new
+        for bit in _bits(new):
+            for position in self.readers[bit]:
+                if position in self.needs:
                     waiting.rate(position, known)
                 elif matches is not None:
                     matches.rate(position, known)
+        return known
 
-    def options(self, left: frozenset[int], known: set[Slot]) -> list[tuple[int, tuple[int, ...]]]:
-        """Literals that may come next, each with the index that finds it."""
-        matches = []
-        for position in sorted(left):
-            literal = self.clause.body[position]
-            if isinstance(literal, Match):
-                columns, is_one = self.columns(literal, known)
-                matches.append((position, literal, columns))
-                if is_one:
-                    return self.indexed(matches[-1:])
-        return self.indexed([m for m in matches if m[2] or not m[1].args] or matches)
+    def options(self, left: int, known: int) -> tuple[_Way, ...]:
+        """Literals that may come next, each with the index that finds it.
 
-    def columns(self, literal: Match, known: Set[Slot]) -> tuple[tuple[int, ...], bool]:
-        """The columns that a literal is found by, and whether one row has them at most.
-
-        Nothing that comes before such a literal makes it cheaper: a rule with ten aggregates has
-        one order of them, not two to the tenth. What else is known is compared: a table is not
-        indexed by its key and each column that some view asks for (TPC-H: 137 indexes for 169).
+        Those of a re-derivation depend on the indexes that are there by then.
         """
-        columns = _known_columns(literal, known)
-        unique = self.indexes.unique.get(literal.relation, ())
-        is_one = bool(unique) and set(unique) <= set(columns)
-        return (unique if is_one and len(columns) < len(literal.args) else columns), is_one
-
-    def indexed(
-        self, options: list[tuple[int, Match, tuple[int, ...]]]
-    ) -> list[tuple[int, tuple[int, ...]]]:
-        """Options by their known columns, each with an index on these, or less of one."""
         if self.trigger is not None and self.trigger < 0:
-            return self.existing(options)
-        for _, literal, columns in options:
-            if columns and len(columns) < len(literal.args):
-                self.indexes.add(literal.relation, columns)
-        return [(position, columns) for position, _, columns in options]
+            return self.indexed(self.connected(left, known), known)
+        ways = self.ways.get((left, known))
+        if ways is None:
+            ways = self.ways[left, known] = self.indexed(self.connected(left, known), known)
+        return ways
 
-    def existing(
-        self, options: list[tuple[int, Match, tuple[int, ...]]]
-    ) -> list[tuple[int, tuple[int, ...]]]:
-        """Options of a re-derivation: those with an index, or one new index on the best."""
+    def connected(self, left: int, known: int) -> tuple[_Way, ...]:
+        """The literals that may come next, by their known columns.
+
+        Nothing that comes before one that has one row at most makes it cheaper: a rule with ten
+        aggregates has one order of them, not two to the tenth.
+        """
+        ways = []
+        for position in self.args:
+            if left >> position & 1:
+                way = self.found_by(position, known)
+                if way.is_one:
+                    return (way,)
+                ways.append(way)
+        return tuple([way for way in ways if way.by or not way.match.args] or ways)
+
+    def found_by(self, position: int, known: int) -> _Way:
+        """A literal by all of its columns that are known, or those that one row has at most.
+
+        What else is known is compared: a table is not indexed by its key and each column that some
+        view asks for (TPC-H: 137 indexes for 169).
+        """
+        key = position, self.slots[position] & known
+        way = self.found.get(key)
+        if way is None:
+            literal = self.clause.body[position]
+            assert isinstance(literal, Match)  # noqa: S101  as above
+            columns = self.columns(position, known)
+            unique = self.indexes.unique.get(literal.relation, ())
+            is_one = bool(unique) and set(unique) <= set(columns)
+            by = unique if is_one and len(columns) < len(literal.args) else columns
+            way = self.found[key] = self.way(position, by, known, is_one=is_one)
+        return way
+
+    def columns(self, position: int, known: int) -> tuple[int, ...]:
+        """The columns of an atom that are known."""
+        return tuple([column for column, bit in self.args[position] if not bit & ~known])
+
+    def indexed(self, ways: tuple[_Way, ...], known: int) -> tuple[_Way, ...]:
+        """Ways by their known columns, each with an index on these, or less of one."""
+        if self.trigger is not None and self.trigger < 0:
+            return self.existing(ways, known)
+        for way in ways:
+            if 0 < len(way.by) < len(way.match.args):
+                self.indexes.add(way.match.relation, way.by)
+        return ways
+
+    def existing(self, ways: tuple[_Way, ...], known: int) -> tuple[_Way, ...]:
+        """Those of a re-derivation: ways with an index, or one new index on the best."""
         chosen = []
-        for position, literal, columns in options:
-            if len(columns) == len(literal.args):
-                chosen.append((position, columns))
+        for way in ways:
+            if len(way.by) == len(way.match.args):
+                chosen.append(way)
                 continue
-            usable = self.indexes.within(literal.relation, columns)
+            usable = self.indexes.within(way.match.relation, way.by)
             if usable is not None:
-                chosen.append((position, usable))
-        if chosen or not options:
-            return chosen
-        lower = [o for o in options if o[1].relation not in self.layer.relations] or options
-        position, literal, columns = max(lower, key=lambda o: len(o[2]))
-        if columns:
-            self.indexes.add(literal.relation, columns)
-        return [(position, columns)]
+                chosen.append(self.way(way.position, usable, known))
+        if chosen or not ways:
+            return tuple(chosen)
+        lower = [w for w in ways if w.match.relation not in self.layer.relations] or ways
+        best = max(lower, key=lambda way: len(way.by))
+        if best.by:
+            self.indexes.add(best.match.relation, best.by)
+        return (best,)
+
+
+def _bits(some: int) -> Iterator[int]:
+    """The members of a set, each as a set."""
+    while some:
+        low = some & -some
+        yield low
+        some ^= low
 
 
 class _Waiting:
     """The checks of a body that are not done, and which of them is next."""
 
-    def __init__(
-        self, body: Sequence[Literal], tests: Set[int], last: Set[int], known: Set[Slot]
-    ) -> None:
-        self.body = body
-        self.tests = set(tests)
-        self.last = last
-        self.ready: tuple[list[tuple[bool, int]], ...] = [], []
+    def __init__(self, of: Variants, tests: int, known: int) -> None:
+        self.of = of
+        self.tests = tests
+        self.queues: tuple[list[tuple[bool, int]], ...] = [], []
         self.unready: list[int] = []
-        for position in sorted(tests):
-            self.rate(position, known)
+        for position in of.needs:
+            if tests >> position & 1:
+                self.rate(position, known)
 
-    def rate(self, position: int, known: Set[Slot]) -> None:
+    def rate(self, position: int, known: int) -> None:
         """Note a check where it now stands; what was noted of it before counts no more."""
-        literal = self.body[position]
-        if position not in self.tests or isinstance(literal, Match):
+        if not self.tests >> position & 1:
             return
-        stands = ready(literal, known)
+        stands = self.stands(position, known)
         if stands is not False:
-            makes = stands is not True or not isinstance(literal, Compare)
-            heappush(self.ready[position in self.last], (makes, position))
-        elif is_construction(literal):
+            makes = stands is not True or not isinstance(self.of.clause.body[position], Compare)
+            heappush(self.queues[self.of.last >> position & 1], (makes, position))
+        elif is_construction(self.of.clause.body[position]):
             heappush(self.unready, position)
+
+    def stands(self, position: int, known: int) -> Slot | bool:
+        """False: not yet. True: it tests. A slot: it binds that variable."""
+        literal = self.of.clause.body[position]
+        left, right = self.of.needs[position]
+        if not isinstance(literal, Compare):
+            if left & ~known:
+                return False
+            return literal.target if isinstance(literal, Apply) and right & ~known else True
+        if not (left | right) & ~known:
+            return True
+        if literal.op == "=" and not left & ~known and isinstance(literal.right, Slot):
+            return literal.right
+        if literal.op == "=" and not right & ~known and isinstance(literal.left, Slot):
+            return literal.left
+        return False
+
+    def binds(self, position: int, known: int) -> Slot | None:
+        """What a check that is ready binds."""
+        stands = self.stands(position, known)
+        return stands if isinstance(stands, Slot) else None
 
     def next(self, *, is_last: bool = False) -> int | None:
         """The first check that is ready, of those that are asked last or of the others.
 
         Comparisons come before what computes: a row that they drop costs nothing else.
         """
-        queue = self.ready[is_last]
+        queue = self.queues[is_last]
         while queue:
             _, position = heappop(queue)
-            if position in self.tests:
-                self.tests.remove(position)
+            if self.tests >> position & 1:
+                self.tests &= ~(1 << position)
                 return position
         return None
 
-    def turned(
-        self, readers: Mapping[Slot, Sequence[int]], known: Set[Slot]
-    ) -> tuple[int, tuple[Apply, ...]] | None:
+    def turned(self, known: int) -> tuple[int, tuple[Apply, ...]] | None:
         """The first of the checks that wait that can be turned, and into what."""
+        bits, body = self.of.bits, self.of.clause.body
+
+        def is_known(slot: Slot) -> bool:
+            return bool(bits[slot] & known)
+
         while self.unready:
             position = heappop(self.unready)
-            literal = self.body[position]
-            near = {reader for slot in slots_of(literal) for reader in readers[slot]}
-            others = (self.body[reader] for reader in sorted(near & self.tests))
-            if position in self.tests and (calls := turned(literal, others, known)):
+            readers = (self.of.readers[bit] for bit in _bits(self.of.slots[position]))
+            near = sorted({reader for some in readers for reader in some})
+            others = (body[reader] for reader in near if self.tests >> reader & 1)
+            if self.tests >> position & 1 and (calls := _turned(body[position], others, is_known)):
                 return position, calls
         return None
 
@@ -405,24 +521,25 @@ class _Waiting:
 class _Matches:
     """The atoms of a long body, and which of them is next."""
 
-    def __init__(self, clause: Clause, left: Iterable[int], known: Set[Slot]) -> None:
-        self.body = clause.body
+    def __init__(self, of: Variants, left: int, known: int) -> None:
+        self.of = of
         self.best: list[tuple[bool, int, int]] = []
-        for position in sorted(left):
-            self.rate(position, known)
+        for position in of.args:
+            if left >> position & 1:
+                self.rate(position, known)
 
-    def rate(self, position: int, known: Set[Slot]) -> None:
+    def rate(self, position: int, known: int) -> None:
         """Note an atom where it now stands; what was noted of it before counts no more."""
-        literal = self.body[position]
+        literal = self.of.clause.body[position]
         assert isinstance(literal, Match)  # noqa: S101  what is no check
-        columns = len(_known_columns(literal, known))
+        columns = len(self.of.columns(position, known))
         heappush(self.best, (columns < len(literal.args), -columns, position))
 
-    def next(self, left: Set[int]) -> int:
+    def next(self, left: int) -> int:
         """The first of those that are left: whole rows, then those with the most known columns."""
         while True:
             position = heappop(self.best)[2]
-            if position in left:
+            if left >> position & 1:
                 return position
 
 
@@ -463,48 +580,9 @@ def asked_last(body: Sequence[Literal]) -> frozenset[int]:
     return frozenset(last) - early
 
 
-def _known_columns(literal: Match, known: Set[Slot]) -> tuple[int, ...]:
-    return tuple([c for c, arg in enumerate(literal.args) if isinstance(arg, Code) or arg in known])
-
-
-def _binding(
-    args: tuple[Argument | None, ...], columns: range | list[int], known: set[Slot]
-) -> tuple[tuple[int, Argument, bool], ...]:
-    """What matching a row's columns binds and tests; adds the bound variables to `known`."""
-    bindings = []
-    for column in columns:
-        arg = args[column]
-        if arg is None:
-            continue
-        binds = isinstance(arg, Slot) and arg not in known
-        bindings.append((column, arg, binds))
-        if isinstance(arg, Slot):
-            known.add(arg)
-    return tuple(bindings)
-
-
-def ready(literal: Compare | Apply | Absent, known: Set[Slot]) -> Slot | bool:
-    """False: not yet. True: it tests. A slot: it binds that variable."""
-    if isinstance(literal, Compare):
-        left = isinstance(literal.left, Code) or literal.left in known
-        right = isinstance(literal.right, Code) or literal.right in known
-    else:
-        for arg in literal.args:
-            if not (isinstance(arg, Code) or arg in known):
-                return False
-        if isinstance(literal, Absent) or literal.target in known:
-            return True
-        return literal.target
-    if left and right:
-        return True
-    if literal.op == "=" and left and isinstance(literal.right, Slot):
-        return literal.right
-    if literal.op == "=" and right and isinstance(literal.left, Slot):
-        return literal.left
-    return False
-
-
-def turned(literal: Literal, others: Iterable[Literal], known: Set[Slot]) -> tuple[Apply, ...]:
+def _turned(
+    literal: Literal, others: Iterable[Literal], is_known: Callable[[Slot], bool]
+) -> tuple[Apply, ...]:
     """Calls that bind what a literal waits for; none: nothing does yet.
 
     `others` are the literals that wait beside it: a value is made once all its fields are known,
@@ -512,31 +590,33 @@ def turned(literal: Literal, others: Iterable[Literal], known: Set[Slot]) -> tup
     """
     if not isinstance(literal, Apply) or not is_construction(literal):
         return ()
-    return _constructed(literal, others, known) if literal.fields else _read(literal, known)
+    return _constructed(literal, others, is_known) if literal.fields else _read(literal, is_known)
 
 
-def _read(literal: Apply, known: Set[Slot]) -> tuple[Apply, ...]:
+def _read(literal: Apply, is_known: Callable[[Slot], bool]) -> tuple[Apply, ...]:
     """The fields of a value that is known."""
-    if literal.target not in known:
+    if not is_known(literal.target):
         return ()
     width, name = len(literal.args), literal.functor
     columns = {arg: n for n, arg in enumerate(literal.args) if isinstance(arg, Slot)}
     return tuple(
         Apply(slot, f"{name}.{n}", (literal.target,), (literal.result,), literal.types[n], width)
         for slot, n in columns.items()
-        if slot not in known
+        if not is_known(slot)
     )
 
 
-def _constructed(literal: Apply, others: Iterable[Literal], known: Set[Slot]) -> tuple[Apply, ...]:
+def _constructed(
+    literal: Apply, others: Iterable[Literal], is_known: Callable[[Slot], bool]
+) -> tuple[Apply, ...]:
     """The value whose fields are all known."""
     (source,) = literal.args
-    if not isinstance(source, Slot) or source in known:
+    if not isinstance(source, Slot) or is_known(source):
         return ()
     fields = {
         other.functor: other
         for other in others
-        if isinstance(other, Apply) and other.args == (source,) and other.target in known
+        if isinstance(other, Apply) and other.args == (source,) and is_known(other.target)
     }
     name, _, _ = literal.functor.rpartition(".")
     by_field = [fields.get(f"{name}.{n}") for n in range(literal.fields)]

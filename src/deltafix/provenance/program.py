@@ -9,12 +9,12 @@ same plan twice gives the same program.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from deltafix.engine.codes import Codes
-from deltafix.engine.link import InIndex, Linked, Writer
+from deltafix.engine.link import Linked, Writer
 from deltafix.facts.values import BaseType
 from deltafix.kernel import cone_layout as shape
 from deltafix.kernel import layout as at
@@ -113,14 +113,9 @@ class _HeadWriter(Writer):
 
     def whole(self) -> Words:
         """What was written."""
-        first = self.tables.first_indexes()
-        return np.array(
-            [
-                word + first[word.relation] if isinstance(word, InIndex) else word
-                for word in self.out
-            ],
-            dtype=np.int32,
-        )
+        words, first = np.array(self.out, dtype=np.int32), self.tables.first_indexes()
+        words[[*self.indexed]] += np.array([first[n] for n in self.indexed.values()], np.int32)
+        return words
 
     def clause(self, stage: Stage, variant: Variant) -> int:
         """A variant record and, behind it, what only the search wants to know."""
@@ -143,31 +138,31 @@ class _HeadWriter(Writer):
         """None: a derivation says all of them as codes."""
         return {}
 
-    def needed(self, variant: Variant) -> list[int]:
+    def needed(self, variant: Variant) -> tuple[int, int]:
         """None: the search looks at no filter, and has chains in place of some indexes."""
-        return []
+        return self.put([]), 0
 
-    def candidate(self, option: Candidate, starts: Sequence[int], slots: dict[Slot, int]) -> int:
+    def candidate(self, option: Candidate, starts: Sequence[int]) -> int:
         """A candidate record with its literal; a chain where the plan has no such index."""
         name, arity = option.match.relation, len(option.match.args)
-        chained = 0 < len(option.index) < arity and option.index not in self.plan.indexes[name]
+        chained = 0 < len(option.by) < arity and option.by not in self.plan.indexes[name]
         chain = -1
         if chained:
-            wanted = Chain(name, option.index)
+            wanted = Chain(name, option.by)
             if wanted not in self.chains:
                 self.chains.append(wanted)
             chain = self.chains.index(wanted)
             self.chained.add(chain)
             # Rows of one chain share a hash, not a key: the key's columns are tested too.
             tests = tuple(
-                (column, key, False) for column, key in zip(option.index, option.keys, strict=True)
+                (column, key, False) for column, key in zip(option.by, option.keys, strict=True)
             )
-            start = super().candidate(
-                replace(option, index=(), binds=(*tests, *option.binds)), starts, slots
-            )
+            start = super().candidate(option._replace(by=(), binds=(*tests, *option.binds)), starts)
             self.out[start + at.K_METHOD] = shape.BY_CHAIN
         else:
-            start = super().candidate(option, starts, slots)
+            start = super().candidate(option, starts)
         moved = self.put(self.out[start : start + at.KSZ])
+        if start + at.K_INDEX in self.indexed:
+            self.indexed[moved + at.K_INDEX] = self.indexed[start + at.K_INDEX]
         self.put([option.literal, chain])
         return moved

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from itertools import permutations
 from random import Random
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -25,10 +24,8 @@ from deltafix.errors import (
     UnknownRelationError,
 )
 from deltafix.plan import build, recognise
-from deltafix.plan.clause import Clause
-from deltafix.plan.depend import Layer
 from deltafix.plan.ir import Variant
-from deltafix.plan.order import variant
+from deltafix.plan.order import Variants
 from deltafix.plan.recognise import same_rule
 from deltafix.rules import check
 from deltafix.rules.ast import Program, Rule
@@ -137,9 +134,10 @@ def test_only_rules_that_come_are_planned(monkeypatch) -> None:
     planned: list[str] = []
     inferred: list[int] = []
 
-    def counted(layer: Layer, clause: Clause, *rest: Any) -> Variant:
-        planned.append(clause.head)
-        return variant(layer, clause, *rest)
+    class Counted(Variants):
+        def of(self, trigger: int | None) -> Variant:
+            planned.append(self.clause.head)
+            return super().of(trigger)
 
     views = [
         f".decl v{n}(x: symbol)\n.rule r{n}\nv{n}(x) :- path(x, _), !path(x, x).\n"
@@ -149,7 +147,7 @@ def test_only_rules_that_come_are_planned(monkeypatch) -> None:
     with deltafix.connect(GRAPH + STEP + "\n".join(views)) as db:
         with db.transaction() as tx:
             tx.insert("edge", [("a", "b"), ("b", "c"), ("c", "c")])
-        monkeypatch.setattr(build, "variant", counted)
+        monkeypatch.setattr(build, "Variants", Counted)
         monkeypatch.setattr(check, "infer", lambda *of: inferred.append(1) or infer(*of))
         for edit, heads in (
             (lambda tx: tx.add_rule("v3(x) :- edge(_, x)."), {"v3"}),
@@ -258,9 +256,10 @@ def test_an_edit_beside_many_conjunctions_plans_and_links_its_own_alone(monkeypa
     written: list[str] = []
     spelled: list[str] = []
 
-    def planning(layer, clause, *rest):
-        made.append(clause.head)
-        return variant(layer, clause, *rest)
+    class Counted(Variants):
+        def of(self, trigger):
+            made.append(self.clause.head)
+            return super().of(trigger)
 
     def writing(self, stage, found, of=link.Writer.variant):
         written.append(found.clause.head)
@@ -280,7 +279,7 @@ def test_an_edit_beside_many_conjunctions_plans_and_links_its_own_alone(monkeypa
             with db.transaction() as tx:
                 tx.insert("e", [(0, 1), (1, 2)])
                 tx.insert("a", [(1, 5), (2, 6)])
-            patched.setattr(build, "variant", planning)
+            patched.setattr(build, "Variants", Counted)
             patched.setattr(link.Writer, "variant", writing)
             patched.setattr(recognise, "_spelled", spelling)
             for edit in ("add_rule", "remove_rule"):

@@ -138,7 +138,7 @@ def _probe(frame: Frame, step: Candidate, source: Table | Rows, side: int, chain
     members: Callable[[], Any]
     table = source if isinstance(source, Table) else source.facts
     if step.keys:
-        buckets = table.index(step.index).buckets
+        buckets = table.index(step.by).buckets
         key = itemgetter(*map(frame.cell, step.keys))
 
         def members() -> Any:
