@@ -233,9 +233,14 @@ def test_no_block_that_is_handed_back_reaches_into_another() -> None:
     for number in range(first, first + int(cells[relation + at.R_NIDX])):
         index = int(cells[at.IDXS]) + number * at.XSZ
         blocks.append((2 * int(cells[index + at.X_SLOTS]), 4 * int(cells[index + at.X_CAP])))
-    handed_back = (
-        cells[int(cells[at.DEAD]) :][: 2 * int(cells[at.DEAD + 1])].reshape(-1, 2).tolist()
-    )
+    handed_back = [
+        block[:2]
+        for kind, size in ((at.DEAD, 2), (at.FREE, 3))
+        for block in cells[int(cells[kind]) :][: size * int(cells[kind + 1])]
+        .reshape(-1, size)
+        .tolist()
+        if block[1]
+    ]
     assert handed_back
     ordered = sorted([*blocks, *map(tuple, handed_back)])
     assert all(start + words <= after for (start, words), (after, _) in pairwise(ordered))
