@@ -116,8 +116,9 @@ class Lanes:
         table = cells[first : first + indexes * at.XSZ].reshape(indexes, at.XSZ)
         late = np.flatnonzero(table[:, at.X_LATE] == at.LATE_NOW)
         rows = relations[table[late, at.X_REL], at.R_N]
-        with self._gate:  # what the rows were made in is large, and not asked for again
-            self._arena.release()
+        if cells[at.S_STRATUM] >= 0:  # behind the last stratum: what it worked in is done with
+            with self._gate:
+                self._arena.release()
         self._jobs([(x, -1, n) for x, n in zip(late.tolist(), rows.tolist(), strict=True)])
         cells[at.TO_FILL] = 0
 
