@@ -242,7 +242,9 @@ def _terms(program: Program) -> list[Term]:
 
 
 def _called(program: Program) -> Iterator[str]:
-    terms = _terms(program)
+    for rule in program.rules:
+        yield from (name[1:] for name in rule.calls if name.startswith("@"))
+    terms = [term for order in program.orders for term in terms_of(order.rule.body)]
     used = {program.kind(a.type) for r in program.relations for a in r.attributes if a.join == "<>"}
     for lattice in program.lattices:
         join = lattice.operation("Lub")

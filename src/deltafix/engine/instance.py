@@ -62,11 +62,24 @@ class ByKey(NamedTuple):
     positions: tuple[int, ...]
 
 
-def seen_schemas(program: Program, linked: Linked, *, physical: bool = False) -> dict[str, Schema]:
-    """The relations that users see of a linked program; `physical`: as the engine has them."""
+def seen_schemas(
+    program: Program, linked: Linked, *, physical: bool = False, before: Instance | None = None
+) -> dict[str, Schema]:
+    """The relations that users see of a linked program; `physical`: as the engine has them.
+
+    What the program that was linked `before` declared, too, has the schema that it had.
+    """
     kept = linked.ids.keys() - linked.plan.pipelined
-    schemas = {name: schema for name, schema in row_schemas(program).items() if name in kept}
-    return {name: schema.physical for name, schema in schemas.items()} if physical else schemas
+    known: dict[str, Schema] = {}
+    if before is not None and before.program.types == program.types:
+        was = {declared.name: declared for declared in before.program.relations}
+        same = (one.name for one in program.relations if was.get(one.name) is one)
+        known = {name: before.schemas[name] for name in same if name in before.schemas}
+    schemas = row_schemas(program, kept - known.keys())
+    if physical:
+        schemas = {name: schema.physical for name, schema in schemas.items()}
+    seen = known | schemas
+    return {one.name: seen[one.name] for one in program.relations if one.name in kept}
 
 
 class Instance:
@@ -136,10 +149,18 @@ class Instance:
         self.take_up(program, core, linked)
         self.run_with(program, linked, outside_strata(linked, self.codes, users), users)
 
-    def take_up(self, program: Program, core: Core, linked: Linked) -> None:
-        """Let readers and editors see the relations of a linked plan."""
+    def take_up(
+        self,
+        program: Program,
+        core: Core,
+        linked: Linked,
+        schemas: Mapping[str, Schema] | None = None,
+    ) -> None:
+        """Let readers and editors see the relations of a linked plan, of these `seen_schemas`."""
         self.program, self.core, self.linked = program, core, linked
-        self.schemas = MappingProxyType(seen_schemas(program, linked, physical=self.physical))
+        if schemas is None:
+            schemas = seen_schemas(program, linked, physical=self.physical)
+        self.schemas = MappingProxyType(schemas)
         self.ruled = frozenset(
             name for name, n in linked.ids.items() if relation_cell(self.arena, n, at.R_RULES)
         )

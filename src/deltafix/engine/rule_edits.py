@@ -359,9 +359,11 @@ class RuleEpoch:
         """The epoch has run: link the plan from now on."""
         instance = self._instance
         self.linked = link(self._step.after, self._tables, instance.codes)
-        after = seen_schemas(self.program, self.linked, physical=instance.physical)
-        self.seen = {**instance.schemas, **after}
-        self._some_go = len(self.seen) > len(after)
+        self._after = seen_schemas(
+            self.program, self.linked, physical=instance.physical, before=instance
+        )
+        self.seen = {**instance.schemas, **self._after}
+        self._some_go = len(self.seen) > len(self._after)
         self.numbers = {**instance.linked.ids, **self.linked.ids}
         self._timed = instance.run.strata
 
@@ -374,7 +376,7 @@ class RuleEpoch:
                 instance.arena, instance.codes, relations, self.seen, instance.gate
             )
         instance.users, instance.cache = self._known_users, self._cache
-        instance.take_up(self.program, self._core, linked)
+        instance.take_up(self.program, self._core, linked, self._after)
         instance.run_with(self.program, linked, instance.strata.taken_over(linked), self._users)
         instance.run.strata = self._timed
         instance.arena.cells[at.SCHEDULE] = self._schedule

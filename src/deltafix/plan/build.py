@@ -26,7 +26,7 @@ from deltafix.diagnostics import Diagnostic
 from deltafix.errors import ProgramError
 from deltafix.plan.best import best_of
 from deltafix.plan.cache import Cache, identity
-from deltafix.plan.clause import Absent, Clause, Match, Subsumption, given_apart
+from deltafix.plan.clause import Absent, Clause, Literal, Match, Subsumption, given_apart
 from deltafix.plan.depend import Layer, layers
 from deltafix.plan.derive import triggers_below, triggers_within
 from deltafix.plan.explain import explain
@@ -358,8 +358,7 @@ def _by_clause(variants: list[Variant]) -> Iterator[tuple[Variant, ...]]:
     for planned in variants:
         seen.setdefault(id(planned.clause), []).append(planned)
     for group in seen.values():
-        literals = group[0].clause.body
-        assert any(isinstance(literal, Match | Absent) for literal in literals)  # noqa: S101
+        assert group[0].clause.atoms  # noqa: S101
         yield tuple(group)
 
 
@@ -416,7 +415,9 @@ def is_bounded(core: Core, layers: Iterable[Layer]) -> bool:
 
 
 def _reads(layer: Layer) -> Iterator[Match | Absent]:
-    bodies = [clause.body for clause in layer.clauses]
+    for clause in layer.clauses:
+        yield from clause.atoms
+    bodies = list[tuple[Literal, ...]]()
     for _, merge in layer.merges:
         if isinstance(merge, Subsumption):
             bodies.extend(order.body for order in merge.orders)

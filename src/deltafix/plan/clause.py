@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TypeAlias
 
 from deltafix.facts.values import (
@@ -130,7 +131,7 @@ def slots_of(literal: Literal) -> tuple[Slot, ...]:
     return tuple([arg for arg in args if isinstance(arg, Slot)])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Clause:
     """`head(args) :- body`, from rule number `rule` of the program, which may have a `name`.
 
@@ -149,6 +150,11 @@ class Clause:
     def said(self) -> tuple[Literal, ...]:
         """The body without what only says what is asked for."""
         return self.body[self.asks :]
+
+    @cached_property
+    def atoms(self) -> tuple[Match | Absent, ...]:
+        """The literals that read relations, in order: each pass asks, of each clause."""
+        return tuple([literal for literal in self.body if isinstance(literal, Match | Absent)])
 
     def __str__(self) -> str:
         shown = f"{self.head}({', '.join(map(str, self.args))})"

@@ -79,9 +79,7 @@ def find_by_value(draft: Draft, strata: Callable[[Draft], Strata], cache: Cache)
 
 def _is_candidate(clause: Clause) -> bool:
     """Whether it has several atoms, and computes: most clauses do not."""
-    return any(map(_is_total, clause.body)) and (
-        sum(isinstance(literal, Match | Absent) for literal in clause.body) > 1
-    )
+    return len(clause.atoms) > 1 and any(map(_is_total, clause.body))
 
 
 def _is_total(literal: Literal) -> TypeGuard[Apply]:

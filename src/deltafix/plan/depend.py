@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from operator import itemgetter
 from typing import NoReturn
 
@@ -20,7 +21,6 @@ from deltafix.plan.clause import (
     Absent,
     Clause,
     Fold,
-    Literal,
     Match,
     Merge,
     Relation,
@@ -73,12 +73,13 @@ def layers(core: Core) -> tuple[Layer, ...]:
         derives[clause.head].append((number, clause))
     strata = []
     for members in components(needed):
-        names = frozenset(members)
-        ordered = tuple(core.relations[number] for number in sorted(number_of[n] for n in names))
-        mine = sorted((item for name in names for item in derives[name]), key=itemgetter(0))
-        clauses = tuple(clause for _, clause in mine)
-        relations = tuple(r.name for r in ordered)
-        within = tuple(dict.fromkeys(folds[name] for name in relations if name in folds))
+        ordered = tuple(
+            [core.relations[number] for number in sorted(map(number_of.__getitem__, members))]
+        )
+        mine = chain.from_iterable(map(derives.__getitem__, members))
+        clauses = tuple([clause for _, clause in sorted(mine, key=itemgetter(0))])
+        relations = tuple([relation.name for relation in ordered])
+        within = tuple({id(f): f for name in relations if (f := folds.get(name))}.values())
         if within and set(relations) == set(within[0].outputs):
             strata.append(Layer(relations, (), False, fold=within[0]))
             continue
@@ -88,10 +89,10 @@ def layers(core: Core) -> tuple[Layer, ...]:
         recursive = len(ordered) > 1 or ordered[0].name in needed[ordered[0].name]
         falling = falling_side(ordered, clauses)
         if falling is None:
-            _refuse(core, names)
-        merges = tuple((r.name, r.merge) for r in ordered if r.merge is not None)
-        if any(literal.relation in names for _, literal in _ordering(ordered)):
-            _refuse(core, names)
+            _refuse(core, members)
+        merges = tuple([(r.name, r.merge) for r in ordered if r.merge is not None])
+        if merges and any(literal.relation in relations for _, literal in _ordering(ordered)):
+            _refuse(core, members)
         strata.append(Layer(relations, clauses, recursive, falling, merges))
     return tuple(strata)
 
@@ -123,9 +124,9 @@ def needs(core: Core) -> dict[str, dict[str, None]]:
 
 def _uses(core: Core) -> Iterator[tuple[str, Match | Absent]]:
     """Every relation that a relation needs, through its clauses and its orders."""
-    bodies: list[tuple[str, tuple[Literal, ...]]] = [(c.head, c.body) for c in core.clauses]
-    for head, body in bodies:
-        yield from ((head, literal) for literal in body if isinstance(literal, Match | Absent))
+    for clause in core.clauses:
+        for atom in clause.atoms:
+            yield clause.head, atom
     yield from _ordering(core.relations)
 
 
@@ -151,12 +152,12 @@ def falling_side(
     edges: dict[str, list[tuple[str, bool]]] = {name: [] for name in names}
     negated = False
     for clause in clauses:
-        for literal in clause.body:
-            if isinstance(literal, Match | Absent) and literal.relation in names:
-                odd = isinstance(literal, Absent)
+        for atom in clause.atoms:
+            if atom.relation in names:
+                odd = isinstance(atom, Absent)
                 negated = negated or odd
-                edges[clause.head].append((literal.relation, odd))
-                edges[literal.relation].append((clause.head, odd))
+                edges[clause.head].append((atom.relation, odd))
+                edges[atom.relation].append((clause.head, odd))
     if not negated:
         return frozenset()
     first = next((r.name for r in relations if not r.hidden), relations[0].name)

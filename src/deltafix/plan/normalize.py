@@ -308,18 +308,16 @@ def _strata(draft: Draft) -> Strata:
     """The strata of the clauses. Linear in them."""
     needed: dict[str, dict[str, None]] = {relation.name: {} for relation in draft.relations}
     for clause in draft.clauses:
-        for literal in clause.body:
-            if isinstance(literal, Match | Absent):
-                needed[clause.head][literal.relation] = None
+        for atom in clause.atoms:
+            needed[clause.head][atom.relation] = None
     for fold in draft.folds:
         for name in fold.outputs:
             needed[name][fold.source] = None
     home = {name: frozenset(members) for members in components(needed) for name in members}
     special = {relation.name for relation in draft.relations if relation.merge is not None}
     for clause in draft.clauses:
-        if home[clause.head] & {
-            literal.relation for literal in clause.body if isinstance(literal, Absent)
-        }:
+        own = home[clause.head]
+        if any(isinstance(atom, Absent) and atom.relation in own for atom in clause.atoms):
             special.add(clause.head)
     special.update(fold.relation for fold in draft.folds if fold.source in home[fold.relation])
     closed = {name: home[marked] for marked in special for name in home[marked]}

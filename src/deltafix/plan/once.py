@@ -16,14 +16,12 @@ from functools import partial
 
 from deltafix.plan.cache import Cache
 from deltafix.plan.clause import (
-    Absent,
     Apply,
     Argument,
     Clause,
     Code,
     Compare,
     Literal,
-    Match,
     Slot,
     slots_of,
 )
@@ -44,8 +42,7 @@ def once(core: Core, cache: Cache) -> Core:
 
 def _once(clause: Clause) -> Clause:
     while True:
-        atoms = (literal for literal in clause.body if isinstance(literal, Match | Absent))
-        bound = {slot for atom in atoms for slot in slots_of(atom)}
+        bound = {slot for atom in clause.atoms for slot in slots_of(atom)}
         targets = Counter(literal.target for literal in clause.body if isinstance(literal, Apply))
         known: dict[object, Slot] = {}
         instead: dict[Slot, Argument] = {}

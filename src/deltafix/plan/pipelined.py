@@ -20,7 +20,6 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from deltafix.plan.clause import (
-    Absent,
     Apply,
     Argument,
     Clause,
@@ -60,9 +59,7 @@ def pipelined(core: Core) -> frozenset[str]:
     for clause in core.clauses if candidates else ():
         if clause.head in candidates:
             clauses[clause.head].append(clause)
-        candidates.difference_update(
-            literal.relation for literal in clause.body if isinstance(literal, Match | Absent)
-        )
+        candidates.difference_update([atom.relation for atom in clause.atoms])
     keys = _keys(core.relations, core.folds) if candidates else {}
     return frozenset(name for name in candidates if _has_one_derivation(clauses[name], keys))
 

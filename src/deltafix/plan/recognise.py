@@ -144,7 +144,7 @@ def _said_and_read(core: Core, digests: Mapping[str, str], twice: Set[str]) -> M
         if fold.source in twins:
             readers[fold.source].append(repr((digests.get(fold.relation, fold.relation), fold.op)))
     for clause in core.clauses:
-        read = {literal.relation for literal in clause.body if isinstance(literal, Match | Absent)}
+        read = {atom.relation for atom in clause.atoms}
         for name in read & twins:
             called = {**digests, name: "*"}
             head, *body = _parts(clause)
@@ -383,9 +383,7 @@ class Said(NamedTuple):
         if self.sign[2]:
             yield self.sign[2][0]
         for clause in self.clauses:
-            yield from (
-                literal.relation for literal in clause.body if isinstance(literal, Match | Absent)
-            )
+            yield from (atom.relation for atom in clause.atoms)
 
 
 def _kind(relation: Relation) -> object:
@@ -406,7 +404,7 @@ def with_names(core: Core, name_of: Callable[[str], str], cache: Cache | None = 
     cache = Cache() if cache is None else cache
 
     def named(clause: Clause) -> Clause:
-        read = [literal.relation for literal in clause.body if isinstance(literal, Match | Absent)]
+        read = [atom.relation for atom in clause.atoms]
         if clause.head not in changed and changed.isdisjoint(read):
             return clause
         names = name_of(clause.head), *map(name_of, read)

@@ -45,7 +45,7 @@ def share(core: Core, cache: Cache | None = None) -> Core:
     """The core with one hidden relation for all that say the same. O(clauses), for each nesting."""
     cache = Cache() if cache is None else cache
     core = once(core, cache)
-    while names := _doubles(core):
+    while names := _doubles(core, cache):
         kept = {relation.name: relation.name for relation in core.relations}
         known = with_names(core, (kept | names).__getitem__, cache)
         core = replace(
@@ -139,11 +139,11 @@ def _without_implied(core: Core, home: Mapping[str, int], cache: Cache) -> Core:
 
 
 def _read(clauses: Iterable[Clause]) -> set[str]:
-    return {name for clause in clauses for name in _relations(clause)}
+    return {atom.relation for clause in clauses for atom in clause.atoms}
 
 
 def _relations(clause: Clause) -> Iterator[str]:
-    return (literal.relation for literal in clause.body if isinstance(literal, Match | Absent))
+    return (atom.relation for atom in clause.atoms)
 
 
 def _projections(core: Core, sources: Set[str]) -> dict[str, tuple[str, tuple[int, ...]]]:
@@ -220,7 +220,7 @@ def _with_groups(core: Core, home: Mapping[str, int], cache: Cache) -> Core:
     if not known or not (parts or sums):
         return core
     heads = Counter(clause.head for clause in core.clauses)
-    bodies = _bodies(core, heads)
+    bodies = _bodies(core, heads, cache)
 
     def reading(clause: Clause, name: str, args: tuple[Argument | None, ...]) -> Clause:
         make = partial(replace, clause, body=(Match(name, args),))
@@ -229,7 +229,7 @@ def _with_groups(core: Core, home: Mapping[str, int], cache: Cache) -> Core:
     def read(clause: Clause) -> Clause:
         if heads[clause.head] > 1 or not (clause.head in parts or clause.head in hidden):
             return clause
-        same = bodies.get(spelled_without_name(clause)) if clause.head in hidden else None
+        same = bodies.get(_spelled(clause, cache)) if bodies and clause.head in hidden else None
         if same is not None and home[clause.head] != home[same.source]:
             if same.present is not None:
                 return reading(clause, same.present, clause.args)
@@ -251,7 +251,12 @@ def _with_groups(core: Core, home: Mapping[str, int], cache: Cache) -> Core:
     return replace(core, clauses=tuple(map(read, core.clauses)))
 
 
-def _bodies(core: Core, heads: Mapping[str, int]) -> dict[object, Fold]:
+def _spelled(clause: Clause, cache: Cache) -> object:
+    """How a clause is spelled without its head's name."""
+    return cache.read("spelled", clause, (), partial(spelled_without_name, clause))
+
+
+def _bodies(core: Core, heads: Mapping[str, int], cache: Cache) -> dict[object, Fold]:
     """By the body of what SQL adds up, with its groups as the head: the sum."""
     folds: dict[str, list[Fold]] = {}
     for fold in core.folds:
@@ -262,8 +267,14 @@ def _bodies(core: Core, heads: Mapping[str, int]) -> dict[object, Fold]:
         for fold in folds.get(clause.head, ()):
             group = tuple(clause.args[column] for column in fold.group)
             if not clause.asks:
-                bodies.setdefault(spelled_without_name(replace(clause, args=group)), fold)
+                shown = partial(_spelled_as, clause, group)
+                bodies.setdefault(cache.read("grouped", clause, group, shown), fold)
     return bodies
+
+
+def _spelled_as(clause: Clause, group: tuple[Argument, ...]) -> object:
+    """The same of a clause with other arguments."""
+    return spelled_without_name(replace(clause, args=group))
 
 
 def _projection(clause: Clause) -> tuple[str, tuple[int, ...]] | None:
@@ -304,7 +315,7 @@ def _is_true(literal: Compare) -> bool:
     return literal.op == "=" and isinstance(literal.left, Code) and literal.left == literal.right
 
 
-def _doubles(core: Core) -> dict[str, str]:
+def _doubles(core: Core, cache: Cache) -> dict[str, str]:
     """The names of relations that another one, by name, stands for."""
     named = {*core.demands, *core.apart.values(), *(relation.entry for relation in core.relations)}
     merges = (
@@ -325,7 +336,7 @@ def _doubles(core: Core) -> dict[str, str]:
     for clause in core.clauses:
         if clause.head in free:
             clauses_of.setdefault(clause.head, []).append(
-                (clause.rule, clause.asks, spelled_without_name(clause))
+                (clause.rule, clause.asks, _spelled(clause, cache))
             )
     first: dict[object, str] = {}
     doubles: dict[str, str] = {}

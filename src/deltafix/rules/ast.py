@@ -18,7 +18,7 @@ from deltafix.diagnostics import Span
 from deltafix.facts.logical_types import LogicalType, logical_type
 from deltafix.facts.values import BaseType
 from deltafix.rules.feed import Feed
-from deltafix.rules.terms import Term, has_aggregate
+from deltafix.rules.terms import Call, Term, has_aggregate
 
 BASES: Final = ("number", "unsigned", "float", "symbol")
 """The base types that a program can name."""
@@ -207,7 +207,7 @@ def disjunction(parts: Iterable[Formula], span: Span | None = None) -> Formula:
     return flat[0] if len(flat) == 1 else Or(tuple(flat), span)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Rule:
     """`heads :- body.`; several heads share one body; a fact has body `And(())`.
 
@@ -227,6 +227,24 @@ class Rule:
             and not self.body.parts
             and not any(has_aggregate(arg) for head in self.heads for arg in head.args)
         )
+
+    @cached_property
+    def calls(self) -> tuple[str, ...]:
+        """The functors that it calls, each once, in the order of the text; no aggregates."""
+        from deltafix.rules.walk import subterms, terms_of  # noqa: PLC0415  it reads this
+
+        terms = [term for formula in (*self.heads, self.body) for term in terms_of(formula)]
+        parts = (part for term in terms for part in subterms(term) if isinstance(part, Call))
+        return tuple(dict.fromkeys(part.functor for part in parts))
+
+    @cached_property
+    def reads(self) -> tuple[tuple[Atom, str], ...]:
+        """Every atom that it reads, those inside its heads last (`walk.uses`)."""
+        from deltafix.rules.walk import uses  # noqa: PLC0415  likewise
+
+        heads = set(map(id, self.heads))
+        formulae = (self.body, *self.heads)
+        return tuple([u for part in formulae for u in uses(part) if id(u[0]) not in heads])
 
 
 @dataclass(frozen=True, slots=True)

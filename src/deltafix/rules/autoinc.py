@@ -22,7 +22,7 @@ AUTOINC = "autoinc"
 
 def counts(rule: Rule) -> bool:
     """Whether a rule calls `autoinc`."""
-    return next(_calls((*rule.heads, rule.body)), None) is not None
+    return AUTOINC in rule.calls
 
 
 def numbered_by(case: tuple[Formula, ...]) -> list[str]:
@@ -50,9 +50,9 @@ def check_autoinc(program: Program, strata: tuple[Stratum, ...]) -> Iterator[Dia
     inline = {r.name for r in program.relations if "inline" in r.qualifiers}
     counting: list[Rule] = []
     for rule in program.rules:
-        call = next(_calls((*rule.heads, rule.body)), None)
-        if call is None:
+        if not counts(rule):
             continue
+        call = next(_calls((*rule.heads, rule.body)))
         counting.append(rule)
         here = {home[head.relation] for head in rule.heads}
         if any(home[atom.relation] in here for atom, _ in uses(rule.body)):

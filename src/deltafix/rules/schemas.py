@@ -7,14 +7,15 @@ names were found sound; building it checks nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from deltafix.facts.logical_types import LogicalType
 from deltafix.facts.schema import Column, Schema
 from deltafix.facts.shapes import Shape
-from deltafix.facts.values import WORD
-from deltafix.rules.ast import BASES, Attribute, Program
+from deltafix.facts.values import WORD, BaseType
+from deltafix.rules.ast import BASES, Attribute, Program, RelationDecl
 
 Columns: TypeAlias = tuple[tuple[str, str], ...]
 """Columns or fields in order, as name and kind."""
@@ -63,25 +64,27 @@ def schemas_of(program: Program) -> Schemas:
     )
 
 
-def row_schemas(program: Program) -> dict[str, Schema]:
-    """What the rows of each relation of a checked program must fit."""
+def row_schemas(program: Program, names: Container[str] | None = None) -> dict[str, Schema]:
+    """What the rows of each relation of a checked program must fit, or of those with a name."""
     constructed = schemas_of(program).constructed
+    word = program.word_size
+    said: dict[tuple[str, int], tuple[BaseType, Shape | None, LogicalType | None]] = {}
 
     def column(attribute: Attribute, bits: int) -> Column:
-        kind = program.kind(attribute.type)
-        logical = program.logical(kind)
-        plain = kind in BASES or logical is not None
-        shape = None if plain else Shape(constructed, kind, bits)
-        return Column(attribute.name, program.base_type(kind), shape, bits, of=logical)
+        key = attribute.type, bits
+        if key not in said:
+            kind = program.kind(attribute.type)
+            logical = program.logical(kind)
+            plain = kind in BASES or logical is not None
+            shape = None if plain else Shape(constructed, kind, bits)
+            said[key] = program.base_type(kind), shape, logical
+        base, shape, logical = said[key]
+        return Column(attribute.name, base, shape, bits, of=logical)
 
-    # A relation that a planner made, `~…`, holds whole sums: they are cut where a rule reads them.
-    return {
-        declared.name: Schema(
-            declared.name,
-            tuple(
-                column(attribute, WORD if declared.name.startswith("~") else program.word_size)
-                for attribute in declared.attributes
-            ),
-        )
-        for declared in program.relations
-    }
+    def schema(declared: RelationDecl) -> Schema:
+        # What a planner made, `~…`, holds whole sums: they are cut where a rule reads them.
+        bits = WORD if declared.name.startswith("~") else word
+        return Schema(declared.name, tuple([column(one, bits) for one in declared.attributes]))
+
+    wanted = (r for r in program.relations if names is None or r.name in names)
+    return {declared.name: schema(declared) for declared in wanted}

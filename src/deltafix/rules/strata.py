@@ -51,9 +51,7 @@ def dependencies(program: Program) -> tuple[Edge, ...]:
     for rule in program.rules:
         if rule.is_fact:
             continue
-        for atom, through in (*uses(rule.body), *(u for head in rule.heads for u in uses(head))):
-            if atom in rule.heads and any(atom is head for head in rule.heads):
-                continue
+        for atom, through in rule.reads:
             edges.extend(Edge(head.relation, atom.relation, through, atom) for head in rule.heads)
     own: list[Edge] = []
     for order in program.orders:

@@ -127,9 +127,7 @@ class Cutter:
     def cut(self, clause: Clause) -> None:
         """Append the pieces of a clause that has a positive literal."""
         kinds = self._kinds(clause)
-        todo: list[Match | Absent] = [
-            literal for literal in clause.body if isinstance(literal, Match | Absent)
-        ]
+        todo = [*clause.atoms]
         tests = [literal for literal in clause.body if isinstance(literal, Compare | Apply)]
         first = next(literal for literal in todo if isinstance(literal, Match))
         todo.remove(first)

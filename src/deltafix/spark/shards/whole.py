@@ -12,7 +12,7 @@ giving up is safe.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -136,11 +136,6 @@ def decompose(prepared: Prepared) -> Placement | None:
     return _Search(order, core.clauses, core.folds).run() if order else None
 
 
-def atoms(clause: Clause) -> Iterator[Match | Absent]:
-    """The literals of a clause that read relations."""
-    return (literal for literal in clause.body if isinstance(literal, Match | Absent))
-
-
 def kept(literal: Match | Absent, key: Slot) -> int | None:
     """The first column of a literal that holds the variable; None: it has none."""
     return literal.args.index(key) if key in literal.args else None
@@ -158,7 +153,7 @@ class _Search:
         for clause in clauses:
             names = [
                 clause.head,
-                *(lit.relation for lit in atoms(clause) if lit.relation in rank_of),
+                *(lit.relation for lit in clause.atoms if lit.relation in rank_of),
             ]
             self.checks[max(names, key=rank_of.__getitem__)].append(clause)
         for fold in folds:
@@ -195,7 +190,7 @@ class _Search:
         if not isinstance(key, Slot):
             return False
         guarded = False
-        for literal in atoms(item):
+        for literal in item.atoms:
             if literal.relation in derived:
                 if literal.args[self.columns[literal.relation]] != key:
                     return False
