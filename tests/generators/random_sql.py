@@ -860,6 +860,9 @@ class _Maker:
             pattern = self.random.choice(("'a%'", "'_'", "'%b'"))
             forms.append(lambda: f"{left} {self.random.choice(('', 'NOT '))}LIKE {pattern}")
             forms.append(lambda: f"{left} LIKE {pattern} ESCAPE '!'")
+            begun, count = self.random.choice((("'a'", 1), ("'ab'", 2), ("'b'", 2)))
+            same = self.random.choice(("= {}", "<> {}", "IN ({}, 'B')")).format(begun)
+            forms.append(lambda: f"SUBSTR({left}, 1, {count}) {same}")
             if not self.portable:
                 forms.append(lambda: f"{left} {self.random.choice(('~', '!~'))} '^[ab]|B'")
         if kind == INT:

@@ -1,8 +1,8 @@
-"""A lane's rows, a block at a time: of many rows that start a rule, which find any, and where.
+"""A lane's new rows, a block at a time: of many rows that start a rule, which find any, and where.
 
 A row at a time meets a cache miss at each step of the search for its first literal: the row, a
 slot for each literal that could come first, the slot's bucket, the bucket's first row. A block of
-rows of one relation is searched for one rule after another instead, a step for all its rows and
+new rows of one relation is searched for one rule after another, a step for all its rows and
 then the next, each step asking for what the next will read. What is left are items: a row, the
 literal with the fewest candidates, and its slot; rows that find nothing never reach the join.
 
@@ -26,7 +26,6 @@ from deltafix.kernel.filters import finds_nothing
 from deltafix.kernel.index import bucket_start
 from deltafix.kernel.jit import kernel, prefetch
 
-_TAKE = 7  # `maintain`'s phase
 _FIRST_ROWS = 4
 _FOUND = 3
 """Cells of an item: row, literal, slot + 1; then slot and hash of each literal."""
@@ -44,34 +43,21 @@ def _cell(L, rb, row):
     return (L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]) >> 1
 
 
-@kernel("v:Li")
-def _step(L, head):
+@kernel("v:L")
+def _step(L):
     """Go on to the next place of the lane's part; behind a block's, to those of its next block."""
-    L[head] += 1
-    if (L[head] - L[at.S_FIRST]) % at.BLOCK == 0:
-        L[head] += L[at.S_SKIP]
+    L[at.S_HEAD] += 1
+    if (L[at.S_HEAD] - L[at.S_FIRST]) % at.BLOCK == 0:
+        L[at.S_HEAD] += L[at.S_SKIP]
 
 
 @kernel("i:ALPi")
 def _next_rows(A, L, P, t):
-    """Have the next rows of the lane's part in the block, all of one relation; how many there are.
+    """Have the next rows of the lane's part of the queue in the block, all of one relation.
 
-    In phase TAKE they stand in the queue, else they are those of a relation that hold.
+    Returns how many there are.
     """
     n = np.int64(0)
-    if L[at.S_PHASE] % 16 != _TAKE:
-        r = np.int64(P[P[L[at.S_START]] + at.V_TRIGGER])
-        rb = L[at.RELS] + r * at.RSZ
-        while n < at.BLOCK and L[at.S_ROW] < L[at.S_END]:
-            row = L[at.S_ROW]
-            _step(L, at.S_ROW)
-            prefetch(L, _cell(L, rb, row + at.BLOCK + L[at.S_SKIP]))
-            if L[_cell(L, rb, row)] & at.NOW:
-                L[at.BLOCK_ROWS + n] = row
-                n += 1
-        L[at.BLOCK_RULE] = L[at.S_START]
-        L[at.BLOCK_RULES] = 1
-        return n
     r = np.int64(-1)
     while n < at.BLOCK and L[at.S_HEAD] < L[at.S_END]:
         value = L[L[at.Q] + L[at.S_HEAD]]
@@ -80,7 +66,7 @@ def _next_rows(A, L, P, t):
         r = value >> 32
         prefetch(L, _cell(L, L[at.RELS] + r * at.RSZ, value & 0xFFFFFFFF))
         L[at.BLOCK_ROWS + n] = value & 0xFFFFFFFF
-        _step(L, at.S_HEAD)
+        _step(L)
         n += 1
     for k in range(P[t + at.T_NRELS]):
         if P[P[t + at.T_RELS] + k] == r:
@@ -223,6 +209,6 @@ def next_item(A, L, P, t):
     L[at.CHOSEN_LITERAL] = L[item + 1]
     L[at.T_NEXT] = L[at.BLOCK_RULE] - 1
     L[at.T_LEFT] = 1
-    L[at.T_MODE] = at.MODE_TAKE if L[at.S_PHASE] % 16 == _TAKE else at.MODE_CREATE
+    L[at.T_MODE] = at.MODE_TAKE
     L[at.LOOK] += 1
     return np.int64(1)

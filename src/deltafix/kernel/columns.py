@@ -11,7 +11,8 @@ Life: `evaluate_block` takes the rows of the trigger from S_ROW on; `next_passed
 those that go on the task. Invariant: a block finds what `join.run_variant` would, row by row, and
 computes no term for a row that a check before it has dropped. A value
 that Python has yet to compute ends the block before anything has come of it: then its rows are
-tasks (`SINGLY`), which ask for it. Not here: literals of the rule's own stratum.
+tasks (`SINGLY`), which ask for it. A lane takes the blocks of its part (`phases.next_in_part`). Not
+here: literals of the rule's own stratum.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ _CONSTANTS = 6  # two operands that are no vectors
 _BOUND = 7  # variables that are bound, times two, 1 more if they are patterns; N_VARS cells
 
 
+@kernel("i:i")
 def vector_cells(variables: int) -> int:
     """Cells of the vectors of so many variables, with what lies behind them."""
     return (variables + _BOUND) * at.BLOCK + variables
@@ -593,19 +595,26 @@ def _pass_on(A, L, P, node, n):
 def _first_rows(A, L, P, v, r, tests):
     """Select rows that hold and pass the first `tests` checks, from S_ROW on, until there are many.
 
-    Of a table of which few rows pass a block has one at a time otherwise.
+    Of a table of which few rows pass a block has one at a time otherwise. A lane passes over what
+    lies between two blocks of its part.
     """
     rb = L[at.RELS] + r * at.RSZ
-    end = min(L[at.S_ROW] + _SCANNED, L[rb + at.R_N])
+    end = L[at.S_END] if L[at.LANE] else L[rb + at.R_N]
+    scanned = np.int64(0)
     match, m = np.int64(P[v + at.V_MATCH]), np.int64(P[v + at.V_NMATCH])
     selected = _list(L, _SELECTED, np.int64(0))
     rows = _list(L, _ROWS, np.int64(0))
     words = _list(L, _WORDS, np.int64(0))
     passed = np.int64(0)
-    while passed < at.BLOCK - _ENOUGH and L[at.S_ROW] < end:
+    while passed < at.BLOCK - _ENOUGH and L[at.S_ROW] < end and scanned < _SCANNED:
         n = np.int64(0)
         first = L[at.S_ROW]
         last = min(first + at.BLOCK - passed, end)
+        if L[at.LANE]:
+            last = min(last, first + at.BLOCK - (first - L[at.S_FIRST]) % at.BLOCK)
+            next_block = (at.BLOCK + L[at.S_SKIP]) * L[rb + at.R_STRIDE]
+            for row in range(first, last):
+                prefetch(L, (L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE] + next_block) >> 1)
         for row in range(first, last):
             offset = L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]
             if L[offset >> 1] & at.NOW:
@@ -613,7 +622,10 @@ def _first_rows(A, L, P, v, r, tests):
                 L[words + passed + n] = offset
                 L[selected + n] = passed + n
                 n += 1
+        scanned += last - first
         L[at.S_ROW] = last
+        if L[at.LANE] and (last - L[at.S_FIRST]) % at.BLOCK == 0:
+            L[at.S_ROW] += L[at.S_SKIP]
         L[at.C_TRIED] += n
         L[at.N_BOUND] = 0
         n = _match(A, L, P, match, m, words, n)

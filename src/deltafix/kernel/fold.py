@@ -46,6 +46,8 @@ _ONE_MORE = 1 << 32
 """A value that is there, in the first cell of a group of optional ones."""
 _NOTED = 5  # cells of an entry of FOLDED: the row, what it showed, its three cells
 (_BEGIN, _ROWS, _SHOW) = range(3)
+_MANY = 4096
+"""Groups from which the empty indexes of what a fold shows are filled when all are there."""
 _FIRST = at.LAST >> 1
 """Scratch, which only heads that are kept have: by a group's row the first head of a block."""
 
@@ -502,6 +504,22 @@ def _clear(A, L, r):
             settle_row(A, L, A, at.KEY, r, np.int64(0))
 
 
+@kernel("v:Lii")
+def _put_off(L, r, groups):
+    """Many groups come into relation `r`: its empty indexes are filled when asked, or at the end.
+
+    Sorted: 540,000 rows one by one were 0.4 s of TPC-H's query 20.
+    """
+    if r < 0 or groups < _MANY:
+        return
+    rb = L[at.RELS] + r * at.RSZ
+    for x in range(L[rb + at.R_IDX], L[rb + at.R_IDX] + L[rb + at.R_NIDX]):
+        xb = L[at.IDXS] + x * at.XSZ
+        if L[xb + at.X_USED] == 0 and L[xb + at.X_LATE] == 0:
+            L[xb + at.X_LATE] = at.LATE_NOW
+            L[at.TO_FILL] = 1
+
+
 @kernel("v:ALPi")
 def _begin(A, L, P, t):
     """Begin the fold's stratum; one that is fresh forgets what it knew of groups."""
@@ -570,6 +588,9 @@ def run_fold(A, L, P, t):
         if _rows(A, L, P, t) == 0:
             return np.int64(0)
         L[at.S_ITEM] = _SHOW
+    if L[at.S_ITEM] == _SHOW:
+        for r in (P[f + at.F_RESULT], P[f + at.F_PRESENT]):
+            _put_off(L, np.int64(r), L[rb + at.R_CHANGED + 1])
     for e in range(L[rb + at.R_CHANGED + 1]):
         entry = L[L[rb + at.R_CHANGED] + e]
         if _show(A, L, P, f, L[at.FOLDED] + entry) == 0:

@@ -27,11 +27,13 @@ import numpy as np
 from deltafix.kernel import layout as at
 from deltafix.kernel.batch import PARTS, TEMPORARY, ask_row, count_known, entry_width
 from deltafix.kernel.blocks import next_item
+from deltafix.kernel.columns import vector_cells
 from deltafix.kernel.emit import gain
 from deltafix.kernel.index import index_row
 from deltafix.kernel.jit import kernel, prefetch
 from deltafix.kernel.keys import key_find, key_reserve, open_growth
 from deltafix.kernel.memory import recycle, room, row_room, scratch
+from deltafix.kernel.phases import next_in_part
 from deltafix.kernel.runs import note_created, push_rows
 
 _TAKE = 7  # `maintain`'s phase
@@ -97,8 +99,9 @@ def _indexes(L):
 
 @kernel("i:L")
 def _lane_cells(L):
-    """Cells of a lane behind its header: descriptors, variables, join levels, counters of rules."""
+    """Cells of a lane behind its header: descriptors, variables, join levels, counters, vectors."""
     cells = L[at.N_RELS] * at.RSZ + _indexes(L) * at.XSZ + L[at.N_FILTERS] * at.FILTER_SIZE
+    cells += vector_cells(L[at.N_VARS])
     return cells + L[at.N_VARS] * 2 + L[at.N_LEVELS] * at.LEVEL + L[at.N_RULES] + 8
 
 
@@ -277,6 +280,7 @@ def lend(L, P, lane, begin):
             L[h + c] = 0
         L[h + at.C_TRIED] = 0
         L[h + at.VARS] = (variables + L[at.N_VARS] - s) * 2  # raw values, then codes
+        L[h + at.VECTORS] = rules + L[at.N_RULES] - s
         L[h + at.STACK] = levels - s
         L[h + at.RULE_COUNTS] = rules - s
         for rule in range(L[at.N_RULES]):
@@ -323,6 +327,8 @@ def next_in_lane(A, L, P, t):
     """Take a lane's next row and rule as a task: GO. DONE: its part is; YIELD: all must stop."""
     if L[at.QUOTA] < L[at.C_PROBED] + L[at.C_DERIVATIONS]:
         return np.int64(at.YIELD)
+    if L[at.S_PHASE] % 16 != _TAKE:
+        return np.int64(at.GO if next_in_part(A, L, P) else at.DONE)
     return np.int64(at.GO if next_item(A, L, P, t) else at.DONE)
 
 

@@ -215,6 +215,29 @@ def _evaluate(A, L, P, v, r):
     flush_heads(A, L, P, v, np.int64(at.MODE_CREATE))
 
 
+@kernel("i:ALP")
+def next_in_part(A, L, P):
+    """Evaluate the rule at hand for a lane's next rows, or go on with them. 0: its part is done.
+
+    1 with a task, or without: a partition of its batches may be full, and then heads are left that
+    come first the next time.
+    """
+    if L[at.PASSED] > L[at.PASSED_NEXT]:
+        _set_variant(L, L[at.S_START], next_passed(A, L), at.MODE_CREATE)
+        return np.int64(1)
+    v = np.int64(P[L[at.S_START]])
+    if L[at.ITEM] == L[at.ITEMS]:
+        if L[at.S_ROW] >= L[at.S_END]:
+            return np.int64(0)
+        L[at.ITEMS] = evaluate_block(A, L, P, v, np.int64(P[v + at.V_TRIGGER]))
+        L[at.ITEM] = 0
+    while L[at.ITEM] < L[at.ITEMS] and L[at.QUOTA] >= 0:
+        bind_head(A, L, P, v, L[at.ITEM])
+        L[at.ITEM] += 1
+        emit(A, L, P, v, np.int64(-1), np.int64(at.MODE_CREATE))
+    return np.int64(1)
+
+
 @kernel("i:ALPi")
 def next_full(A, L, P, t):
     """Take the next row of a rule evaluated from scratch as a task. 0: all rules are done.

@@ -346,8 +346,10 @@ def _truth(formulas: Formulas, node: exp.Expr) -> Term | None:
     test, args = formulas.scalar(node)
     if not args or test.type not in (BOOLEAN, NULL):
         return None
+    body = len(formulas.body)
     flags = conditions.flags(formulas, node)
     if flags is not None:
+        formulas.body[body:] = conditions.read_by(formulas.body[body:], flags.true)
         return bound(formulas, flags.true)
     compute = test.compute
     is_true = Scalar(

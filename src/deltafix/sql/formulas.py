@@ -355,7 +355,7 @@ class Formulas:
 
         The function's value is 1, 0, or 2 for unknown.
         """
-        from deltafix.sql.conditions import flags  # noqa: PLC0415  the two need each other
+        from deltafix.sql.conditions import flags, read_by  # noqa: PLC0415  they need each other
 
         here = self.asking(node, truth)
         scalar, args = here.scalar(node)
@@ -372,7 +372,8 @@ class Formulas:
             return FALSE
         terms = flags(here, node)
         if terms is not None:
-            return conjunction((*here.body, terms.as_formula(truth)))
+            holds = terms.as_formula(truth)
+            return conjunction((*read_by(here.body, holds), holds))
         compute = scalar.compute
         says = ("truth", scalar.says)
         coded = Scalar(

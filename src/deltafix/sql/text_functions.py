@@ -17,7 +17,7 @@ from urllib.parse import quote as url_quote
 from urllib.parse import unquote
 
 from deltafix.rules.like import is_like, quoted, rewritten
-from deltafix.sql.literals import constant
+from deltafix.sql.literals import constant, whole
 from deltafix.sql.signatures import Function, of_types, texts, texts_or_bytes
 from deltafix.sql.text import exp
 from deltafix.sql.types import BIGINT, BLOB, BOOLEAN, INTEGER, NULL, TEXT, SqlType, array_type
@@ -159,6 +159,29 @@ def pattern_of(node: exp.Expr, dialect: str) -> str | None:
             return None
     around = _AROUND.get(type(node))
     return None if around is None else around.format(quoted(text))
+
+
+def beginning_of(node: exp.Expr) -> tuple[exp.Expr, str] | None:
+    """The text, and what it is LIKE, where `SUBSTRING(text, 1, 2) = 'ab'`: as `pattern_of`.
+
+    For `<>` the same. None for other comparisons, and where the constant has not as many characters
+    as are asked for.
+    """
+    if not isinstance(node, exp.EQ | exp.NEQ):
+        return None
+    for part, other in ((node.this, node.expression), (node.expression, node.this)):
+        place: exp.Expr | None = exp.Literal.number(1)
+        count: exp.Expr | None = None
+        if isinstance(part, exp.Left):
+            count = part.expression
+        elif isinstance(part, exp.Substring):
+            place, count = (part.args.get(name) for name in ("start", "length"))
+        if place is None or count is None or whole(place) != 1:
+            continue
+        text = _text(other)
+        if text and len(text) == whole(count):
+            return part.this, f"{quoted(text)}%"
+    return None
 
 
 def _text(node: exp.Expr) -> str | None:

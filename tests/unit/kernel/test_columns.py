@@ -60,22 +60,30 @@ def _facts(random: Random) -> dict[str, list[tuple[object, ...]]]:
         "b": pairs(ROWS // 2),
         "k": [(x, random.randrange(30)) for x in range(27)],
         "m": [(x, random.randrange(9)) for x in range(25)],
-        "s": [(x, random.choice("abcdefg")) for x in range(100)],
+        "s": [(x, random.choice("abcdefg")) for x in range(ROWS)],
         "u": [(x, y) for x in (0, 1, 5, 2**31, 2**64 - 1) for y in range(20)],
         "r": [(x, random.choice((0.5, -1.0, 3.0, 1e10, 7.25))) for x in range(100)],
     }
 
 
-@pytest.mark.parametrize("body", BODIES.values(), ids=[*BODIES])
-def test_blocks_find_what_edits_find(body: str) -> None:
-    """A load evaluates the rule from its tables; edits of a few rows each go row by row."""
+SHARED = ("texts", "an absent row", "several rows")
+"""Bodies that make no values, and begin with a relation of some blocks."""
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_blocks_find_what_edits_find(name: str) -> None:
+    """A load evaluates the rule from its tables; edits of a few rows each go row by row.
+
+    A load that lanes share, too, whose batches are full after a few heads.
+    """
+    body = BODIES[name]
     text = (
         f"{DECLARED} .decl out(x: number, y: number, z: number) .output out out(x, y, z) :- {body}."
     )
     facts = _facts(Random(body))
     asked: list[list[int]] = []
     shown = []
-    for step in (1000, 7):
+    for step, lanes in ((1000, 0), (7, 0), (1000, 3)):
         calls: list[int] = []
 
         def twice(x: int, calls: list[int] = calls) -> int:
@@ -84,19 +92,26 @@ def test_blocks_find_what_edits_find(body: str) -> None:
 
         with deltafix.connect(Program.parse(text), functors={"twice": twice}) as db:
             cells = db.instance.arena.cells
-            for name, rows in reversed(facts.items()):
-                width = step if f" {name}(" in f" {body}" else len(rows)
+            if lanes:
+                for cell, value in (
+                    (at.LANES, lanes), (at.SHARE_FROM, 1), (at.BATCH_FROM, 0), (at.BATCH_CELLS, 40),
+                ):  # fmt: skip
+                    cells[cell] = value
+            for relation, rows in reversed(facts.items()):
+                width = step if f" {relation}(" in f" {body}" else len(rows)
                 for first in range(0, len(rows), width):
                     with db.transaction() as tx:
-                        tx.insert(name, rows[first : first + width])
+                        tx.insert(relation, rows[first : first + width])
             if step == 1000:
                 assert cells[at.N_BOUND] > 0
+            if lanes and name in SHARED:
+                assert any(cells[at.LANE_CELLS * n + at.N_BOUND] > 0 for n in range(1, 1 + lanes))
             db.check_invariants()
             shown.append(db.rows("out"))
         asked.append(sorted(calls))
     assert shown[0]
-    assert shown[0] == shown[1]
-    assert asked[0] == asked[1]
+    assert shown[0] == shown[1] == shown[2]
+    assert asked[0] == asked[1] == asked[2]
 
 
 def test_two_keys_of_one_hash_are_found_by_the_block() -> None:

@@ -20,6 +20,7 @@ from deltafix.engine import run
 from deltafix.engine.stages import Strata
 from deltafix.engine.store import relation_cell
 from deltafix.errors import BudgetError, DeltafixError
+from deltafix.kernel import fold
 from deltafix.kernel import layout as at
 from deltafix.kernel.fold import _quotient
 from deltafix.kernel.jit import JIT_DISABLED
@@ -190,6 +191,46 @@ def test_a_fold_begins_anew_with_its_rule() -> None:
                 tx.remove_rule(other)
             assert db.rows("first") == []
         check(db, n, set())
+
+
+def test_many_groups_enter_the_indexes_of_what_is_shown_sorted() -> None:
+    """Also where the epoch fails behind them, and where they come to groups that are there."""
+    program = """
+    .decl n(k: number, v: number)    .input n
+    .decl ask(k: number)             .input ask
+    .decl told(k: number, s: number)  .output told
+    .decl all(k: number, l: number)   .output all
+    told(k, s) :- ask(k), n(k, _), s = sum v : { n(k, v) }.
+    all(k, l) :- ask(k), ask(l).
+    """
+    few, many = range(3), range(fold._MANY + 1)
+    with deltafix.connect(program, max_rows=4 * len(many)) as db:
+
+        def capacity() -> int:
+            arena, linked = db.instance.arena, db.instance.linked
+            (made,) = linked.folds.values()
+            cells = arena.cells
+            index = relation_cell(arena, linked.ids[made.relation], at.R_IDX)
+            return int(cells[int(cells[at.IDXS]) + index * at.XSZ + at.X_CAP])
+
+        with pytest.raises(BudgetError), db.transaction() as tx:
+            tx.insert("ask", [(k,) for k in range(200)])
+            tx.insert("n", [(k, k) for k in many])
+        db.check_invariants()
+        with db.transaction() as tx:
+            tx.insert("ask", [(k,) for k in few])
+            tx.insert("n", [(k, k + v) for k in many for v in (0, 1)])
+        assert capacity() == len(many) * 3 // 2  # twice the last one, row by row
+        assert db.rows("told") == [(k, 2 * k + 1) for k in few]
+        db.check_invariants()
+        with db.transaction() as tx:
+            tx.delete("n", [(1, 1)])
+        assert db.rows("told") == [(0, 1), (1, 2), (2, 5)]
+        db.check_invariants()
+        with db.transaction() as tx:
+            tx.delete("n", [(k, k + v) for k in many for v in (0, 1) if (k, v) != (1, 0)])
+        assert db.rows("told") == []
+        db.check_invariants()
 
 
 def test_a_sum_beyond_its_type_is_an_error_and_nothing_is_changed() -> None:
