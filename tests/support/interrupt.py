@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 import sys
+from inspect import CO_GENERATOR
 from pathlib import Path
 from types import FrameType
 from typing import Any, Self
@@ -55,7 +56,8 @@ class Interrupt:
 class InterruptAtCall(Interrupt):
     """Has it come at the n-th place of the library where Python looks at signals.
 
-    Where a function of Python begins, and behind each call of C; not where a loop goes back. A
+    Where a function of Python begins, and behind each call of C; not where a loop goes back, or a
+    generator goes on (it may be its end, out of which nothing can be raised). A
     block of `with` is the caller's: no interrupt comes as `Transaction` begins or ends one.
     """
 
@@ -67,6 +69,8 @@ class InterruptAtCall(Interrupt):
     def _event(self, frame: FrameType, event: str, _: Any) -> None:
         code = frame.f_code
         if event not in ("call", "c_return") or not code.co_filename.startswith(self._folder):
+            return
+        if event == "call" and code.co_flags & CO_GENERATOR:
             return
         if code.co_qualname in _BLOCKS or _is_in_destructor(frame):
             return

@@ -10,12 +10,13 @@ fails changes nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
 
 from deltafix.doing import hearer, tell
-from deltafix.errors import SqlError, SqlIntegrityError
+from deltafix.errors import SqlError, SqlIntegrityError, SqlProgrammingError
 from deltafix.facts.relation_delta import html_table
 from deltafix.rules.show import show_rule
 from deltafix.sql import edits, reading, scans
@@ -60,7 +61,10 @@ class Connection(Definitions):
         return self.cursor().execute(sql, parameters, path=path)
 
     def executemany(self, sql: str, rows: Iterable[Parameters]) -> Cursor:
-        """Run one statement for each row of parameters."""
+        """Run one statement for each row of parameters, all of them or none.
+
+        Raises SqlProgrammingError for a text of several statements, or none.
+        """
         return self.cursor().executemany(sql, rows)
 
     def insert(self, table: str, rows: Any, columns: Sequence[str] = ()) -> int:
@@ -181,7 +185,7 @@ class Connection(Definitions):
         """Run one statement for each row of parameters, as one transaction."""
         with self._turn:
             self._require_open()
-            (statement,) = remembered(sql, self.dialect)
+            statement = self._only(sql)
             total, rows = 0, [*rows]
             with Transaction(self, statement) as own:
                 edit = edits.many(self, statement, rows) if len(rows) >= scans.MANY else None
@@ -194,6 +198,14 @@ class Connection(Definitions):
                 own.end()
             self._follow_made(None)
             return total
+
+    def _only(self, sql: str) -> Statement:
+        """The statement of a text that has one."""
+        found = [*islice(remembered(sql, self.dialect), 2)]
+        if len(found) != 1:
+            message = f"one statement is run here, and this text has {'more' if found else 'none'}"
+            raise SqlProgrammingError(message)
+        return found[0]
 
     def _run(self, statement: Statement) -> Any:
         node = statement.node
@@ -286,7 +298,7 @@ class Connection(Definitions):
         """
         with self._turn:
             self._require_open()
-            (statement,) = remembered(query, self.dialect)
+            statement = self._only(query)
             self._require_sound(statement)
             with bound(statement, parameters) as with_values, self.mapped(with_values):
                 return list(why(self, with_values))

@@ -115,14 +115,14 @@ class Formulas:
 
     def constant(self, node: exp.Expr, scalar: Scalar) -> Operand:
         """The operand of an expression without columns: computed here, once."""
+        kind = scalar.type
         try:
             value = scalar.compute(())
+            bare = None if value is None else encode(value, kind, nullable=False)
         except (ValueError, ArithmeticError) as error:
             raise self.scope.statement.data(str(error), node) from None
         if value is None:
-            return Operand(NIL, NULL if scalar.type == NULL else scalar.type, nullable=True)
-        kind = scalar.type
-        bare = encode(value, kind, nullable=False)
+            return Operand(NIL, NULL if kind == NULL else kind, nullable=True)
         return Operand(Const(bare, kind.base), kind, nullable=False)
 
     def scalar(self, node: exp.Expr) -> tuple[Scalar, list[Operand]]:

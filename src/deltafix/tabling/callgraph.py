@@ -90,9 +90,9 @@ class Undoable:
     def take(self, where: dict[Any, Any], key: Any) -> None:
         """Remove a key if it is there, remembering it inside an update."""
         if key in where:
-            value = where.pop(key)
-            if self.undo is not None:
-                self.undo.append((where.__setitem__, (key, value)))
+            if self.undo is not None:  # first: an interrupt may come behind a call
+                self.undo.append((where.__setitem__, (key, where[key])))
+            del where[key]
 
 
 class CallGraph(Undoable):
@@ -162,8 +162,8 @@ class CallGraph(Undoable):
     def admit(self, generator: Generator, component: Component) -> None:
         """Make a new call a member of a component."""
         generator.component = component
+        component.fresh[generator] = None  # first: what is not fresh stays when a run is broken off
         self.put(component.members, generator)
-        component.fresh[generator] = None
 
     def _above(self, low: float | None) -> float:
         """A label between `low` (None: nothing) and the next one above it."""

@@ -72,10 +72,10 @@ def discard(forest: Forest, doomed: dict[Generator, None]) -> None:
     for generator in doomed:
         generator.predicate.generators.pop(generator.args, None)
         forest.generators.pop(generator, None)
-        forest.created.pop(generator, None)
         component = generator.component
-        for table in (component.members, component.negated, component.fresh):
+        for table in (component.members, component.negated):
             table.pop(generator, None)
+        component.fresh.pop(generator, None)  # last: until then an interrupt has it done again
         if not component.members:
             forest.graph.drop(component)
             component.open = False

@@ -59,9 +59,10 @@ class Predicate:
         mask = tuple([i for i, a in enumerate(args) if a.ground])
         view = self.views.get(mask)
         if view is None:
-            view = self.views[mask] = {}
+            view = {}
             for fact in self.facts:
                 self._file(fact, mask, view)
+            self.views[mask] = view  # whole, whatever interrupts this
         key = tuple([args[i] for i in mask])
         bucket = view.get(key)
         if bucket is None:
@@ -101,18 +102,22 @@ class Predicate:
                 self._file(rule, mask, view)
 
     def drop(self, rule: Rule) -> list[Bucket]:
-        """Take a rule or fact away; returns the buckets it stood in, for `release`."""
+        """Take a rule or fact away; returns the buckets it stood in, for `release`.
+
+        One of which an interrupt has put in a part, or nothing, goes as well.
+        """
         left: list[Bucket] = []
         if rule.body:
-            del self.rules[rule]
+            self.rules.pop(rule, None)
         elif not rule.ground:
-            del self.loose[rule]
+            self.loose.pop(rule, None)
         else:
-            del self.facts[rule]
+            self.facts.pop(rule, None)
             for mask, view in self.views.items():
-                bucket = view[tuple([rule.args[i] for i in mask])]
-                del bucket.facts[rule]
-                left.append(bucket)
+                bucket = view.get(tuple([rule.args[i] for i in mask]))
+                if bucket is not None:
+                    bucket.facts.pop(rule, None)
+                    left.append(bucket)
         return left
 
     def _file(

@@ -84,17 +84,20 @@ class AutoTables:
         *, retractall: Iterable[str] | str = (), missing: str = "error",
     ) -> TablesDelta:  # fmt: skip
         """Change the program; see `Tables.update`. All is as before if it raises."""
-        delta = self.tables.update(insert, delete, retractall=retractall, missing=missing)
-        arrived, left = self.tables.changed
-        if self.route == "term":
-            return delta
+        epoch = self.tables.epoch
         try:
+            delta = self.tables.update(insert, delete, retractall=retractall, missing=missing)
+            arrived, left = self.tables.changed
+            if self.route == "term":
+                return delta
             if all(r.is_fact for clause in (*arrived, *left) for r in clause.rules):
                 return self._edit(arrived, left)
             return self._follow(arrived, left)
         except BaseException:
-            self.tables.update([c.term for c in left], [c.term for c in arrived])
-            self._rebuild()
+            if self.route != "term" and self.tables.epoch != epoch:  # else it took that back itself
+                arrived, left = self.tables.changed
+                self.tables.update([c.term for c in left], [c.term for c in arrived])
+                self._rebuild()
             raise
 
     # -- inside ---------------------------------------------------------------------------------

@@ -77,6 +77,7 @@ class Tables:
         """The clauses the last update really inserted and deleted."""
         self.visited: dict[str, int] = {}
         """Calls the last update visited, by predicate: `{"r/2": 3}`."""
+        self._stopping = False  # an interrupt may have come as an evaluation ended
         agenda = Agenda()
         self._forest = Forest(
             self.program, CallGraph(agenda.reopen), agenda, Budget(max_answers, timeout)
@@ -113,17 +114,17 @@ class Tables:
 
     def _solutions(self, goal: Goal) -> Iterator[Solution]:
         forest = self._forest
-        generator = self._start(goal)
-        epoch = forest.epoch
         lazily = not any(
             literal.kind is Kind.NOT
             for clause in self.program.clauses.values()
             for rule in clause.rules
             for literal in rule.body
         )
-        events = steps(forest)
         sent = 0
         try:
+            generator = self._start(goal)
+            epoch = forest.epoch
+            events = steps(forest)
             while _advance(events, generator, sent + sent // 8 if lazily else None):
                 for answer in list(islice(generator.answers.values(), sent, None)):
                     sent += 1
@@ -132,6 +133,7 @@ class Tables:
                         msg = f"the program changed while the query {goal} was open"
                         raise TransactionError(msg, goal=str(goal))
         finally:
+            self._stopping = True
             self._stop()
         generator.kept = 1
         for answer in list(islice(generator.answers.values(), sent, None)):
@@ -147,22 +149,27 @@ class Tables:
         return call(forest, self.program.predicate(goal.key), args, None)
 
     def _finish(self) -> None:
-        """Complete what an open query left unfinished."""
+        """Complete what an open query left unfinished, and the end of one that was interrupted."""
+        if self._stopping:
+            self._stop()
         if self._forest.agenda.heap:
             try:
                 with held_back():
                     run(self._forest)
             finally:
+                self._stopping = True
                 self._stop()
 
     def _stop(self) -> None:
-        """End an evaluation: what is not complete goes."""
+        """End an evaluation: what is not complete goes, if need be at the next call (`_finish`)."""
         forest = self._forest
         if forest.created:
-            discard(forest, dict(forest.created))
+            discard(forest, {g: None for g in forest.created if g in g.component.fresh})
+            forest.created.clear()
         forest.agenda.forget()
         forest.born.clear()
         forest.revalued.clear()
+        self._stopping = False
         self.total.add(forest.counters)
         forest.counters = Counters()
 
@@ -249,6 +256,11 @@ class Tables:
             forest.counters = Counters()
 
     # -- tables ---------------------------------------------------------------------------------
+
+    @property
+    def epoch(self) -> int:
+        """How many updates the program has seen; one that was taken back is none."""
+        return self._forest.epoch
 
     def goals(self) -> list[str]:
         """The goals whose tables are kept, in the order they were first asked."""

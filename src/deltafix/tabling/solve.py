@@ -48,15 +48,16 @@ def call(
     forest.budget.entry()
     generator = Generator(predicate, args, forest.epoch)
     graph = forest.graph
-    graph.admit(generator, graph.on_top() if caller is None else graph.below(caller.component))
+    component = graph.on_top() if caller is None else graph.below(caller.component)
+    generator.component = component
+    bucket = generator.bucket = generator.root.source = predicate.bucket(args)
+    forest.created[generator] = None  # before anybody finds it: it goes with an interrupt
+    graph.admit(generator, component)
     forest.put(predicate.generators, args, generator)
     forest.put(forest.generators, generator)
-    forest.created[generator] = None
     forest.counters.calls_created += 1
     if forest.trace is not None:
         forest.trace.call(generator)
-    bucket = generator.bucket = predicate.bucket(args)
-    generator.root.source = bucket
     subscribe(forest, bucket, generator.root)
     for rule in predicate.rules:
         if generator.fits(rule):
@@ -179,10 +180,10 @@ def _node(
 
 def _link(forest: Forest, consumer: Consumer) -> None:
     premise, previous = consumer.premise, cast("Consumer", consumer.previous)
-    forest.put(premise.affects, consumer)
     if previous.children is None:
         previous.children = {}
-    forest.put(previous.children, consumer)
+    forest.put(previous.children, consumer)  # first, since `discard` goes by children
+    forest.put(premise.affects, consumer)
 
 
 def resolve_goal(forest: Forest, consumer: Consumer) -> None:

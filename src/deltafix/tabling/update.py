@@ -144,9 +144,8 @@ def delete_clause(forest: Forest, clause: Clause) -> None:
 
 
 def _drop(forest: Forest, predicate: Predicate, rule: Rule) -> None:
-    buckets = predicate.drop(rule)
     forest.log(predicate.add, rule)
-    for bucket in buckets:
+    for bucket in predicate.drop(rule):
         release(forest, bucket)
 
 
@@ -157,8 +156,8 @@ def insert_clause(forest: Forest, clause: Clause) -> None:
         predicate = forest.program.predicate(rule.key)
         if rule.body:
             declare(forest, predicate, tabled=False)
-        predicate.add(rule)
         forest.log(_drop, forest, predicate, rule)
+        predicate.add(rule)
         if rule.body:
             for generator in predicate.generators.values():
                 if generator.fits(rule):
@@ -233,10 +232,11 @@ def sweep(forest: Forest, component: Component) -> None:
     settle(forest, component)
     for member in component.negated:
         _notify(forest, component, member)
-    for member in component.fresh:
-        forest.created.pop(member, None)
-    component.fresh.clear()
+    complete = [*component.fresh]
     component.open = False
+    component.fresh.clear()  # all at once, whatever interrupts this: they stand on each other
+    for member in complete:
+        forest.created.pop(member, None)
 
 
 def _notify(forest: Forest, component: Component, member: Generator) -> None:

@@ -1360,3 +1360,24 @@ def test_who_is_told_behind_a_callback_that_raises_is_told_at_once(edit: str) ->
         assert db.execute("SELECT * FROM v").fetchall() == [(2,)]
         db.execute("SELECT 1")
         assert heard == [[(2,)]]
+
+
+def test_a_text_of_several_statements_or_none_is_an_error_of_sql_where_one_is_run() -> None:
+    with deltafix.sql.connect() as db:
+        db.execute("CREATE TABLE t (a INTEGER)")
+        for text, said in {
+            "": "none",
+            "-- nothing": "none",
+            "INSERT INTO t VALUES (?); DELETE FROM t": "more",
+        }.items():
+            with pytest.raises(deltafix.sql.ProgrammingError, match=f"this text has {said}"):
+                db.executemany(text, [(1,)])
+            with pytest.raises(deltafix.sql.ProgrammingError, match=f"this text has {said}"):
+                db.why(text, (1,))
+        assert db.execute("SELECT * FROM t").fetchall() == []
+
+
+@pytest.mark.parametrize("value", ["\ud800", ["\ud800"], {"a": "\ud800"}])
+def test_half_a_character_is_an_error_of_data_wherever_it_stands(value: object) -> None:
+    with deltafix.sql.connect() as db, pytest.raises(deltafix.sql.DataError, match="is no TEXT"):
+        db.execute("SELECT ? AS x", [value])

@@ -1,6 +1,11 @@
 """Tables as the user meets them: queries, updates, limits, dropping, errors that leave no trace."""
 
+from contextlib import suppress
+from functools import partial
+from itertools import count
+
 import pytest
+from tests.support.interrupt import InterruptAtCall
 
 import deltafix
 from deltafix.errors import (
@@ -412,3 +417,54 @@ def test_the_kernel_route_refuses_by_name_what_it_cannot_run():
         open_tables("p.", engine="auto")
     with pytest.raises(ValueError, match="none of"):
         open_tables("p.", engine="fast")
+
+
+CLOSURE = """
+:- table r/2, s/1.
+:- dynamic e/2, f/1.
+r(X, Y) :- e(X, Y).
+r(X, Y) :- r(X, Z), e(Z, Y).
+s(X) :- f(X), r(X, X), \\+ r(X, 4).
+e(1, 2). e(2, 1). f(1). f(2).
+"""
+EDIT = {"insert": ["e(2, 4)", "r(X, Y) :- e(Y, X)"], "delete": ["e(2, 1)"]}
+BACK = {"insert": EDIT["delete"], "delete": EDIT["insert"]}
+
+
+@pytest.mark.parametrize(
+    ("open_", "step"),
+    [(Tables, 17), (partial(open_tables, engine="auto", connect=deltafix.connect), 67)],
+)
+def test_an_interrupted_query_or_update_leaves_tables_that_are_whole(open_, step) -> None:
+    """A node that an interrupt had let wait, and nobody could find, stood on a table for good."""
+    auto = open_(CLOSURE)
+    tables = getattr(auto, "tables", auto)
+    goals = ("s(X)", "r(1, X)")
+
+    def known() -> list[list[str]]:
+        return [sorted(map(str, auto.query(goal))) for goal in goals]
+
+    before = known()
+    auto.update(**EDIT)
+    after = known()
+    auto.update(**BACK)
+    came = 0
+    for place in count(0, step):
+        tables.abolish("r(1, X)")
+        asked, edited = (InterruptAtCall(place, "tabling") for _ in range(2))
+        with suppress(KeyboardInterrupt), asked:
+            list(tables.query("s(X)"))
+        with suppress(KeyboardInterrupt), edited:
+            auto.update(**EDIT)
+        stands = "e(2, 4)." in map(str, tables.program.clauses.values())
+        assert known() == (after if stands else before), place
+        auto.update(**EDIT if not stands else BACK)
+        assert known() == (before if stands else after), place
+        if not stands:
+            auto.update(**BACK)
+        came += asked.came
+        if not (asked.came or edited.came):
+            break
+    assert came > 10
+    auto.update(**EDIT)
+    assert known() == after
