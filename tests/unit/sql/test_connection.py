@@ -579,6 +579,25 @@ def test_what_keeps_a_group_out_is_the_group_there_is(db):
         assert near == ([] if group is None else [f"  its group has {group}"])
 
 
+@pytest.mark.parametrize(
+    "view",
+    [
+        "SELECT a.x AS p, b.y AS q FROM a JOIN b ON a.k = b.k",
+        "SELECT DISTINCT a.x, b.y AS q FROM a, b WHERE a.k = b.k",
+        "SELECT a.x AS p, b.y AS q FROM a JOIN b ON a.k = b.k GROUP BY a.x, b.y",
+        "SELECT x, k FROM a WHERE x < 0 UNION SELECT a.x, b.y FROM a JOIN b ON a.k = b.k",
+    ],
+)
+def test_why_not_asks_for_the_row_alone_not_for_all_rows_without_a_condition(view: str) -> None:
+    db = deltafix.sql.connect(max_rows=2000)
+    db.execute("CREATE TABLE a (x INTEGER, k INTEGER); CREATE TABLE b (y INTEGER, k INTEGER)")
+    db.insert("a", [(n, n) for n in range(300)])
+    db.insert("b", [(n, n) for n in range(300)])
+    db.execute(f"CREATE VIEW v (p, q) AS {view}")
+    said = [line for (line,) in rows(db, "EXPLAIN WHY NOT SELECT * FROM v WHERE p = 7 AND q = 8")]
+    assert "  without a.k = b.k there would be one" in said
+
+
 STAFF = """
     CREATE TABLE staff (id INTEGER PRIMARY KEY, who TEXT, team INTEGER, pay INTEGER NOT NULL);
     CREATE TABLE team (id INTEGER PRIMARY KEY, title TEXT NOT NULL);
