@@ -227,6 +227,7 @@ def refill_queue(L):
             e += 1
         else:
             e += 1 + (n > 1)
+    L[at.Q_MOST] = max(L[at.Q_MOST], L[at.Q + 1])
     for k in range(L[at.WAITING + 1] - e):
         L[L[at.WAITING] + k] = L[L[at.WAITING] + e + k]
     L[at.WAITING + 1] -= e

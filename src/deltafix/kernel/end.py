@@ -15,7 +15,7 @@ from deltafix.kernel.enter import close_jobs
 from deltafix.kernel.fold import keep_folds, undo_folds
 from deltafix.kernel.index import empty_index
 from deltafix.kernel.jit import kernel
-from deltafix.kernel.memory import empty, room
+from deltafix.kernel.memory import empty, empty_queue, room
 from deltafix.kernel.runs import push_run, run_length
 from deltafix.kernel.settle import drop_row
 
@@ -52,7 +52,8 @@ def _commit_row(A, L, value):
 @kernel("v:L")
 def _clear(L):
     """Empty journal, queue, heap and change lists: the next epoch starts from here."""
-    for v in (at.J, at.Q, at.WAITING, at.CREATED, at.HEAP, at.OPEN, at.TALLIES):
+    empty_queue(L)
+    for v in (at.J, at.WAITING, at.CREATED, at.HEAP, at.OPEN, at.TALLIES):
         empty(L, np.int64(v))
     L[at.S_CREATED] = 0
     for r in range(L[at.N_RELS]):

@@ -187,6 +187,7 @@ S_QUEUED = 355  # rows that the stratum has queued, or created
 N_CHANGED = 356  # rows of DELTA
 WAITING = 357  # rows that become true when those of Q have: rel << 32 | row, in runs
 MOST_QUEUED = 360  # rows of Q: of those that wait, so many at a time
+Q_MOST = 361  # rows that Q had at most since it was empty
 HEADER_CELLS = 512
 
 # scratch words right behind the header

@@ -69,17 +69,23 @@ def discard(L, start, words):
         L[at.DEAD + 1] = n + 1
 
 
-@kernel("v:Lii")
-def recycle(L, start, words):
-    """Hand back a block that no other thread ever looks at: the next may have it at once."""
+@kernel("v:Liii")
+def _free(L, start, words, dirty):
+    """Let a block, of which so many words in front may not be zero, be taken again at once."""
     n = L[at.FREE + 1]
     if words >= L[at.LEAST_BLOCK] and n < L[at.FREE + 2]:
         e = L[at.FREE] + 3 * n
         L[e] = start
         L[e + 1] = (words + 15) // 16 * 16
-        L[e + 2] = L[e + 1]
+        L[e + 2] = min((dirty + 15) // 16 * 16, L[e + 1])
         L[at.FREE + 1] = n + 1
-        L[at.DIRTY] += L[e + 1]
+        L[at.DIRTY] += L[e + 2]
+
+
+@kernel("v:Lii")
+def recycle(L, start, words):
+    """Hand back a block that no other thread ever looks at: the next may have it at once."""
+    _free(L, start, words, words)
 
 
 @kernel("i:Liii")
@@ -129,6 +135,21 @@ def empty(L, v):
     if L[v + 2] > _LARGE:
         discard(L, (L[v] + _FIRST_CELLS) * 2, (L[v + 2] - _FIRST_CELLS) * 2)
         L[v + 2] = _FIRST_CELLS
+
+
+@kernel("v:L")
+def empty_queue(L):
+    """Empty the queue in the midst of an epoch, and hand back what it touched of a large block.
+
+    With all of its addresses free blocks would be too many to be kept (`Arena.release`).
+    """
+    if L[at.Q + 2] > _LARGE:
+        words = (L[at.Q + 2] - _FIRST_CELLS) * 2
+        dirty = max(L[at.Q_MOST] - _FIRST_CELLS, 0) * 2
+        _free(L, (L[at.Q] + _FIRST_CELLS) * 2, words, dirty)
+        L[at.Q + 2] = _FIRST_CELLS
+    L[at.Q + 1] = 0
+    L[at.Q_MOST] = 0
 
 
 @kernel("v:Lii")

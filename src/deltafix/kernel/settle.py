@@ -16,7 +16,7 @@ from deltafix.kernel.emit import touch
 from deltafix.kernel.index import index_row, unindex_row
 from deltafix.kernel.jit import kernel
 from deltafix.kernel.keys import hash_words, key_find, key_insert, key_remove, key_reserve
-from deltafix.kernel.memory import empty, free_row, new_row, push, room, row_room
+from deltafix.kernel.memory import empty_queue, free_row, new_row, push, room, row_room
 from deltafix.kernel.runs import note_created, run_length
 
 
@@ -77,8 +77,7 @@ def finish_stratum(A, L, P, t):
         for k in range(n):
             _settle(A, L, value >> 32, (value & 0xFFFFFFFF) + k)
         e += 1 + (n > 1)
-    empty(L, np.int64(at.Q))
-    empty(L, np.int64(at.WAITING))
+    empty_queue(L)
     for k in range(P[t + at.T_NRELS]):
         rb = L[at.RELS] + P[P[t + at.T_RELS] + k] * at.RSZ
         for x in range(L[rb + at.R_IDX], L[rb + at.R_IDX] + L[rb + at.R_NIDX]):

@@ -14,6 +14,7 @@ import deltafix
 from deltafix.engine.store import relation_cell
 from deltafix.errors import BudgetError
 from deltafix.kernel import layout as at
+from deltafix.kernel.jit import JIT_DISABLED
 
 FIRST = """
 .decl line(order: number, item: number) .input line
@@ -148,4 +149,33 @@ def test_rows_that_go_in_the_transaction_that_brings_an_index_leave_it_too(befor
             with db.transaction() as tx:
                 tx.insert("e", [row])
         assert db.rows("r") == [(4,), (5,), (9,)]
+        db.check_invariants()
+
+
+@pytest.mark.skipif(JIT_DISABLED, reason="70,000 rows take minutes there")
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("keys", [300, 40_000])
+def test_an_index_of_few_keys_and_one_of_many_are_filled_alike(keys: int, threads: int) -> None:
+    """Rows of few keys are counted by key; a thread gives that up at the 32,769th."""
+    rows = [(n, n * n % keys) for n in range(70_000)]
+    groups: dict[int, list[tuple[int]]] = {}
+    for n, key in rows:
+        groups.setdefault(key, []).append((n,))
+    with deltafix.connect(
+        ".decl e(x: number, y: number) .input e\n.decl f(y: number) .input f\n"
+        ".decl r(x: number) .output r\nr(x) :- f(y), e(x, y).",
+        threads=threads,
+    ) as db:
+        with db.transaction() as tx:
+            tx.insert("e", rows)
+            tx.insert("f", [(1,)])
+        for key in (0, 4, 9):
+            before = db.rows("r")
+            with db.transaction() as tx:
+                tx.insert("f", [(key,)])
+            assert db.rows("r") == sorted({*before, *groups[key]})
+            assert db.last_epoch.derivations == len(groups[key])
+        with db.transaction() as tx:
+            tx.delete("e", [(n, key) for n, key in rows if key in (4, 9)])
+        assert db.rows("r") == sorted({*groups[0], *groups[1]})
         db.check_invariants()
