@@ -143,12 +143,13 @@ class _Lexer:
                 self.report(f"unexpected character {text[start]!r}", start, start + 1)
                 continue
             self.position = match.end()
-            self.take(match, start, match.end())
+            if match.lastgroup != "space":
+                self.take(match, start, match.end())
 
     def take(self, match: re.Match[str], start: int, end: int) -> None:
         kind = match.lastgroup
         text = match.group()
-        if kind == "space" or (kind == "comment" and not self.comments):
+        if kind == "comment" and not self.comments:
             return
         if kind == "open_comment":
             self.position = self.stop

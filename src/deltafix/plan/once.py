@@ -16,12 +16,13 @@ from functools import partial
 
 from deltafix.plan.cache import Cache
 from deltafix.plan.clause import (
+    Absent,
     Apply,
     Argument,
     Clause,
     Code,
-    Compare,
     Literal,
+    Match,
     Slot,
     slots_of,
 )
@@ -41,6 +42,8 @@ def once(core: Core, cache: Cache) -> Core:
 
 
 def _once(clause: Clause) -> Clause:
+    if not any(isinstance(literal, Apply) for literal in clause.body):
+        return clause
     while True:
         bound = {slot for atom in clause.atoms for slot in slots_of(atom)}
         targets = Counter(literal.target for literal in clause.body if isinstance(literal, Apply))
@@ -55,7 +58,7 @@ def _once(clause: Clause) -> Clause:
             ):
                 target = literal.target
                 value = _value(literal)
-                same = known.setdefault(replace(literal, target=_ANY), target)
+                same = known.setdefault(_term(literal), target)
                 if value is not None and targets[target] == 1:
                     instead[target] = value
                     continue
@@ -71,7 +74,10 @@ def _once(clause: Clause) -> Clause:
         clause = replace(clause, args=args, body=tuple(_with(literal, instead) for literal in body))
 
 
-_ANY = Slot("")
+def _term(literal: Apply) -> object:
+    """All of a call but what its value is called."""
+    kinds = literal.types, literal.result, literal.fields, literal.partial
+    return literal.functor, literal.args, kinds
 
 
 def _value(literal: Apply) -> Code | None:
@@ -90,12 +96,12 @@ def _put(arg: Argument, instead: Mapping[Slot, Argument]) -> Argument:
 
 def _with(literal: Literal, instead: Mapping[Slot, Argument]) -> Literal:
     """A literal with other arguments in place of variables that only terms bind."""
+    if isinstance(literal, Match | Absent) or instead.keys().isdisjoint(slots_of(literal)):
+        return literal
     if isinstance(literal, Apply):
         target = _put(literal.target, instead)
         assert isinstance(target, Slot)  # noqa: S101  one that several terms say is no constant
         args = tuple(_put(arg, instead) for arg in literal.args)
         return replace(literal, target=target, args=args)
-    if isinstance(literal, Compare):
-        left, right = _put(literal.left, instead), _put(literal.right, instead)
-        return replace(literal, left=left, right=right)
-    return literal
+    left, right = _put(literal.left, instead), _put(literal.right, instead)
+    return replace(literal, left=left, right=right)

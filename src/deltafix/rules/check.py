@@ -360,8 +360,14 @@ def _multiplied(
             )
 
 
+_ANONYMOUS = "[]"
+"""What makes a record whose type is not said."""
+
+
 def by_fields(rule: ast.Rule, widths: AbstractSet[int]) -> ast.Rule:
     """The rule with comparisons of such records written out; `widths` are those of the types."""
+    if _ANONYMOUS not in rule.calls:
+        return rule
     body = _compared(rule.body, widths)
     heads = tuple(
         replace(head, args=tuple(_term(arg, widths) for arg in head.args)) for head in rule.heads
@@ -395,7 +401,7 @@ def _compared(formula: ast.Formula, widths: AbstractSet[int]) -> ast.Formula:
 
 
 def _is_anonymous(term: Term, widths: AbstractSet[int]) -> bool:
-    return isinstance(term, Call) and term.functor == "[]" and len(term.args) not in widths
+    return isinstance(term, Call) and term.functor == _ANONYMOUS and len(term.args) not in widths
 
 
 def _term(term: Term, widths: AbstractSet[int]) -> Term:
