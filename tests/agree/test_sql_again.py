@@ -6,6 +6,7 @@ outlives its table or the types it was made for, and an error that points into a
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +21,8 @@ import deltafix.sql
 from deltafix.errors import SqlError
 from deltafix.sql import again, connection, text
 from deltafix.sql.parameters import written
+
+SEEDS = max(3, int(os.environ.get("DELTAFIX_EXAMPLES", "0")) // 20)
 
 TABLES = (
     "CREATE TABLE t (k INTEGER PRIMARY KEY, n BIGINT, x DECIMAL(6, 2), f DOUBLE, s TEXT, d DATE, "
@@ -202,7 +205,7 @@ WITH_PARAMETERS = (
 )
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(SEEDS))
 def test_agree_a_parameter_is_what_a_literal_of_its_value_is(seed) -> None:
     random = Random(seed)
     done = Counter[str]()

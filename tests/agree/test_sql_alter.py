@@ -8,6 +8,7 @@ A `SELECT *` is written out for SQLite, as PostgreSQL has it: what is added late
 from __future__ import annotations
 
 import copy
+import os
 import re
 import sqlite3
 from collections import Counter
@@ -20,6 +21,8 @@ from tests.judges.sql_judge import states_during
 
 import deltafix.sql
 from deltafix.errors import BudgetError
+
+SEEDS = max(12, int(os.environ.get("DELTAFIX_EXAMPLES", "0")) // 20)
 
 TABLES = {
     "t": "CREATE TABLE t (id INTEGER PRIMARY KEY, a INTEGER, b TEXT, c INTEGER)",
@@ -370,7 +373,7 @@ def _turn(action: str) -> int:
     return next(n for n, form in enumerate(TURNS) if re.match(form, action))
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(SEEDS))
 def test_agree_several_actions_and_one_after_another(seed: int, tmp_path: Path) -> None:
     """An ALTER TABLE of several actions is all of them, in turn, or nothing."""
     rng, done = Random(f"actions {seed}"), Counter[str]()

@@ -75,3 +75,22 @@ def test_agree_an_edit_of_either_side_looks_rows_up(kind: str, warm_kernel: None
             probed.append(looked)
     assert probed[0] == probed[1]
     assert 0 < max(probed[0]) < 60
+
+
+def test_a_computed_value_that_is_compared_with_itself_is_not_given_by_that() -> None:
+    """`f = f` was taken for what gives `f` a value, apart from the call that does."""
+    query = "SELECT t.k, x FROM t, UNNEST(l) AS i (x) WHERE x = x AND k > 0"
+    with deltafix.sql.connect() as db, duckdb.connect() as duck:
+        for engine in (db, duck):
+            engine.execute("CREATE TABLE t (k INTEGER, l INTEGER[])")
+        db.execute(f"CREATE MATERIALIZED VIEW v AS {query}")
+        for edit in (
+            "INSERT INTO t VALUES (1, [1, NULL, 2, 1]), (2, NULL), (3, []), (0, [5])",
+            "UPDATE t SET l = [NULL, 4] WHERE k <> 1",
+            "DELETE FROM t WHERE k = 1",
+        ):
+            for engine in (db, duck):
+                engine.execute(edit)
+            wanted = sorted(duck.execute(query).fetchall())
+            assert sorted(db.execute("SELECT * FROM v").fetchall()) == wanted
+        assert wanted

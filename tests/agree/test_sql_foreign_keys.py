@@ -7,6 +7,7 @@ them, and in a state that is opened again.
 
 from __future__ import annotations
 
+import os
 import re
 import sqlite3
 from collections import Counter
@@ -37,6 +38,9 @@ OTHERS = (
 )
 """What two of them may become, with other keys."""
 NAMES = ("p", "c", "q", "d")
+SEEDS = max(8, int(os.environ.get("DELTAFIX_EXAMPLES", "0")) // 5)
+FEWEST, MOST = 200, 1000
+"""Statements of a seed."""
 ROWS = (
     "INSERT INTO p VALUES (0, 0, NULL), (1, 1, 0), (2, 2, 1), (3, 3, 1), (4, 4, NULL)",
     "INSERT INTO q VALUES (0, 'a'), (1, 'a'), (2, 'a'), (2, 'b'), (3, 'b')",
@@ -122,7 +126,7 @@ def _tables(random: Random, tables: Sequence[str], *, act: bool) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(SEEDS))
 def test_oracle_references_are_kept_as_sqlite_keeps_them(seed: int, tmp_path: Path) -> None:
     random = Random(f"foreign {seed}")
     path = tmp_path / "state" if seed % 2 else ":memory:"
@@ -136,7 +140,10 @@ def test_oracle_references_are_kept_as_sqlite_keeps_them(seed: int, tmp_path: Pa
     db.execute(f"CREATE VIEW v AS {VIEW}")
     is_open = False
     kept: dict[str, list[str]] = {}
-    for number in range(200):
+    for number in range(MOST):
+        # what an interrupt comes in depends on what ran before in this process: on until one acted
+        if number >= FEWEST and (seed < 3 or seen["acted", False]):
+            break
         if random.random() < 0.06:
             table = random.choice(_tables(random, (TABLES[1], TABLES[3], *OTHERS), act=seed > 2))
             again = f"DROP TABLE {table[13]}; {table}"

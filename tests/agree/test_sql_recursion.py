@@ -11,6 +11,7 @@ itself, or on one that has gone.
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from random import Random
 
@@ -20,6 +21,9 @@ from tests.judges.sql_judge import bag, changes_followed
 
 import deltafix.sql
 from deltafix.errors import EndlessDataError
+
+MORE = int(os.environ.get("DELTAFIX_EXAMPLES", "0")) // 20
+"""Groups of random cases more than there are otherwise."""
 
 TABLES = (
     "CREATE TABLE g (a INTEGER, b INTEGER, w DOUBLE)",
@@ -94,7 +98,7 @@ def _edit(random: Random) -> str:
     ))  # fmt: skip
 
 
-@pytest.mark.parametrize("group", range(3))
+@pytest.mark.parametrize("group", range(MORE + 3))
 def test_agree_a_recursion_follows_what_its_steps_aggregate(group: int) -> None:
     changed = 0
     for seed in range(8):
@@ -179,7 +183,7 @@ def _asking(random: Random, asked: str | None = None) -> str:
     return f"WITH RECURSIVE r (x, d) AS (SELECT a, 0 FROM g UNION ALL {step}) SELECT * FROM r"
 
 
-@pytest.mark.parametrize("group", range(2))
+@pytest.mark.parametrize("group", range(MORE + 2))
 def test_agree_a_recursion_follows_what_only_its_rows_ask(group: int) -> None:
     changed = 0
     for seed in range(8):
@@ -278,7 +282,7 @@ def _keyed(random: Random) -> tuple[str, str]:
     return keyed, every
 
 
-@pytest.mark.parametrize("group", range(3))
+@pytest.mark.parametrize("group", range(MORE + 3))
 def test_agree_using_key_keeps_the_best_of_all_rows(group: int) -> None:
     changed = 0
     for seed in range(10):
@@ -359,7 +363,7 @@ def _cheapest(edges: set[tuple[int, int, int]]) -> dict[int, int] | None:
 
 
 @pytest.mark.parametrize("fold", ["MIN", "MAX"])
-@pytest.mark.parametrize("group", range(3))
+@pytest.mark.parametrize("group", range(MORE + 3))
 def test_agree_using_key_refuses_what_gets_better_without_end(fold: str, group: int) -> None:
     """Bellman and Ford's judgement, after each edit; what is refused changes nothing."""
     sign, kept = {"MIN": 1, "MAX": -1}[fold], ", n" * (group == 1)

@@ -259,7 +259,8 @@ def _gives(literal: Literal, known: Set[Slot]) -> tuple[Slot, ...] | None:
     """The variables that a literal gives a value where these have one; None: it cannot run yet."""
     new = tuple(dict.fromkeys(slot for slot in slots_of(literal) if slot not in known))
     if isinstance(literal, Compare):
-        return new if not new or (literal.op == "=" and len(new) == 1) else None
+        is_given = literal.op == "=" and len(new) == 1 and literal.left != literal.right
+        return new if not new or is_given else None
     is_ready = isinstance(literal, Apply) and new in {(), (literal.target,)}
     return new if is_ready or _opens(literal, new) else None
 
