@@ -13,11 +13,12 @@ are the engine's. A Database's types, transactions and deltas would double the c
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from functools import cache
 from itertools import chain
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar, cast
+from weakref import ref
 
 import numpy as np
 import numpy.typing as npt
@@ -59,6 +60,7 @@ class ManagedFixpoint(FixpointView[A]):
         "_budget",
         "_element_row",
         "_elements",
+        "_is_edited",
         "_numbers",
         "_open",
         "_pair_row",
@@ -81,7 +83,9 @@ class ManagedFixpoint(FixpointView[A]):
         # Scratch rows, so that an edit allocates nothing.
         self._element_row = np.zeros(1, dtype=np.int32)
         self._pair_row = np.zeros(2, dtype=np.int32)
-        self._open: FixpointTransaction[A] | None = None
+        # Weak: a transaction that nobody has any more is none.
+        self._open: Callable[[], FixpointTransaction[A] | None] = _nobody
+        self._is_edited = False  # since the last commit or rollback, as far as is known
         with self.transaction():
             self.add_steps(pairs)
             for element in base:
@@ -95,6 +99,7 @@ class ManagedFixpoint(FixpointView[A]):
         Returns:
             What changed; inside a transaction nothing yet, see `FixpointTransaction.change`.
         """
+        self._begin()
         pair = self._pair_row
         pair[0], pair[1] = self._number(x), self._number(y)
         self._state.give(PAIR, pair, 1)
@@ -106,6 +111,7 @@ class ManagedFixpoint(FixpointView[A]):
         Raises:
             MissingRowError: The pair is not owned; nothing happened.
         """
+        self._begin()
         pair = self._pair_row
         pair[0], pair[1] = self._numbers.get(x, -1), self._numbers.get(y, -1)
         if not self._state.take(PAIR, pair, 1):
@@ -114,6 +120,7 @@ class ManagedFixpoint(FixpointView[A]):
 
     def add_base(self, element: A) -> Change[A]:
         """Make an element part of the base; no effect if it is already."""
+        self._begin()
         row = self._element_row
         row[0] = self._number(element)
         self._state.give(REACH, row, 1)
@@ -125,6 +132,7 @@ class ManagedFixpoint(FixpointView[A]):
         Raises:
             MissingRowError: It is not in the base; nothing happened.
         """
+        self._begin()
         row = self._element_row
         row[0] = self._numbers.get(element, -1)
         if not self._state.take(REACH, row, 1):
@@ -138,6 +146,7 @@ class ManagedFixpoint(FixpointView[A]):
             ChangeError: An array of another shape or type; nothing happened.
         """
         codes = self._array_codes(pairs) if isinstance(pairs, np.ndarray) else self._codes(pairs)
+        self._begin()
         if len(codes):
             self._state.give(PAIR, codes, len(codes) // 2)
         return self._edited()
@@ -206,13 +215,9 @@ class ManagedFixpoint(FixpointView[A]):
             TransactionError: A transaction is open.
         """
         self._refuse_open("compact")
-        base, pairs = self.base, list(self.steps())
-        self._state = Reachability(self._budget)
-        self._numbers, self._elements = {}, []
-        with self.transaction():
-            self.add_steps(pairs)
-            for element in base:
-                self.add_base(element)
+        fresh = ManagedFixpoint(self.base, self.steps())  # unbounded: it came edit by edit
+        fresh._state.bound(self._budget)
+        self._state, self._numbers, self._elements = fresh._state, fresh._numbers, fresh._elements
 
     def check_invariants(self) -> None:
         """Recompute elements and supports from the owned pairs and compare; O(pairs)."""
@@ -284,12 +289,19 @@ class ManagedFixpoint(FixpointView[A]):
     # --- transactions -------------------------------------------------------------------------
 
     def _refuse_open(self, what: str) -> None:
-        if self._open is not None:
+        if self._open() is not None:
             raise TransactionError(f"{what} asks for a settled state; end the transaction first")
+        self._begin()
+
+    def _begin(self) -> None:
+        """Before an edit: undo what one that an interrupt ended has left."""
+        if self._is_edited and self._open() is None:
+            self._state.rollback()
+        self._is_edited = True
 
     def _edited(self) -> Change[A]:
         """After an edit: commit it, unless a transaction is open."""
-        return _NOTHING if self._open is not None else self._commit()
+        return _NOTHING if self._open() is not None else self._commit()
 
     def _commit(self) -> Change[A]:
         state = self._state
@@ -299,6 +311,7 @@ class ManagedFixpoint(FixpointView[A]):
             state.rollback()  # an interrupt too
             raise
         added, removed = state.commit()
+        self._is_edited = False
         derivations, retracted, revived, reranked = state.counters()
         self._report = FixpointReport(
             added=len(added),
@@ -318,11 +331,12 @@ class FixpointTransaction(Generic[A]):
     """Made by `ManagedFixpoint.transaction`; begins at once, ends with the `with` block."""
 
     def __init__(self, fixpoint: ManagedFixpoint[A]) -> None:
-        if fixpoint._open is not None:
+        if fixpoint._open() is not None:
             raise TransactionError("a transaction is open already; they do not nest")
         self._fixpoint = fixpoint
         self._change: Change[A] | None = None
-        fixpoint._open = self
+        fixpoint._begin()
+        fixpoint._open = ref(self)
 
     @property
     def change(self) -> Change[A]:
@@ -332,7 +346,7 @@ class FixpointTransaction(Generic[A]):
             TransactionError: It is open, or was rolled back.
         """
         if self._change is None:
-            state = "open" if self._fixpoint._open is self else "rolled back"
+            state = "open" if self._fixpoint._open() is self else "rolled back"
             raise TransactionError(f"the transaction is {state}; a change comes with its commit")
         return self._change
 
@@ -358,7 +372,7 @@ class FixpointTransaction(Generic[A]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
-        if self._fixpoint._open is not self:
+        if self._fixpoint._open() is not self:
             return
         if kind is None:
             self.commit()
@@ -366,9 +380,13 @@ class FixpointTransaction(Generic[A]):
             self.rollback()
 
     def _end(self) -> None:
-        if self._fixpoint._open is not self:
+        if self._fixpoint._open() is not self:
             raise TransactionError("the transaction has ended already")
-        self._fixpoint._open = None
+        self._fixpoint._open = _nobody
+
+
+def _nobody() -> None:
+    """Whose transaction is open."""
 
 
 PAIR, REACH = 0, 1  # relation numbers: the order in which the core lists them
@@ -407,6 +425,11 @@ class Reachability:
     def take(self, relation: int, codes: Codes, count: int) -> int:
         """Take given rows, flat; how many were given."""
         return int(delete_rows(self.arena.words, self.arena.cells, codes, relation, count))
+
+    def bound(self, budget: Budget) -> None:
+        """Have other bounds from now on."""
+        self._budget = budget
+        set_budget(self.arena, budget)
 
     def run(self) -> None:
         """Derive what follows. On an error (`engine.run.Run.epoch`) `rollback` is to be called."""

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from contextlib import suppress
+from itertools import count
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.interrupt import InterruptAtCall
 
 from deltafix.engine import run
 from deltafix.errors import (
@@ -284,3 +287,44 @@ def test_importing_the_package_does_not_load_the_kernel() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False", "True"]
+
+
+def test_compacting_is_not_bounded_by_what_one_update_may_add() -> None:
+    fx = ManagedFixpoint([0], max_rows=2)
+    for n in range(20):
+        fx.add_step(n, n + 1)
+    fx.compact()
+    assert (len(fx), fx.step_count, fx.base) == (21, 20, {0})
+    fx.add_step(7, 30)
+    with pytest.raises(BudgetError):
+        fx.add_steps([(7, 31), (31, 32), (32, 33)])
+    assert (len(fx), fx.step_count) == (22, 21)
+    fx.check_invariants()
+
+
+@pytest.mark.parametrize("ends", ["a block", "a rollback", "an edit"])
+def test_what_an_interrupt_has_left_is_no_part_of_the_next_update(ends: str) -> None:
+    fx = ManagedFixpoint([0], [(5, 6)])
+    for place in count():
+        before, tx = set(fx.steps()), None
+        with suppress(KeyboardInterrupt), InterruptAtCall(place, "fixpoint") as interrupt:
+            if ends == "an edit":
+                fx.add_step(0, 1)
+            elif ends == "a block":
+                with fx.transaction():
+                    fx.add_step(0, 1)
+            else:
+                tx = fx.transaction()
+                fx.add_step(0, 1)
+                tx.rollback()
+        tx, stands = None, set(fx.steps())
+        assert stands in (before, before | {(0, 1)})
+        fx.remove_step(5, 6)
+        assert set(fx.steps()) == stands - {(5, 6)}
+        fx.add_step(5, 6)
+        if (0, 1) in stands:
+            fx.remove_step(0, 1)
+        fx.check_invariants()
+        if not interrupt.came:
+            break
+    assert place > 5
