@@ -353,6 +353,10 @@ class Transaction:
                 break
             except KeyboardInterrupt as error:  # what it broke off is done again
                 interrupted = error
+            except BaseException:
+                if self._state != "open":
+                    self._db._end(self)
+                raise
         if interrupted is not None:
             raise interrupted
 
@@ -360,11 +364,9 @@ class Transaction:
         try:
             whole(self._follow_kernel)
         except RuntimeError:
-            if self._state == "open":
-                self._follow_kernel()  # Python ends, and has no threads any more
-            else:
-                self._end()
+            if self._state != "open":
                 raise
+            self._follow_kernel()  # Python ends, and has no threads any more
 
     def _follow_kernel(self) -> None:
         """Behind its commit the epoch stands, and all else is to follow; else all is undone."""
@@ -379,7 +381,7 @@ class Transaction:
 
     def _end(self) -> None:
         db = self._db
-        if not (self.is_committed and db._watchers.all and db._is_noticed):
+        if not (db._watchers.all and db._is_noticed and self.is_committed):
             db._end(self)
             return
         # Other threads' epochs wait until this one is told of: watchers hear them in order.
