@@ -43,6 +43,9 @@ VIEWS = 3 if EXAMPLES > 4 else 2
 KINDS = ("signed", "keyed", "snapshot", "rows")
 FORMATS = ("csv", "json", "parquet", "debezium")
 
+_SENT = re.compile(r"INTERVAL|\bTIME\b")
+"""Types whose values outputs have as texts."""
+
 Row = tuple[Any, ...]
 
 
@@ -153,12 +156,10 @@ class SqlJob:
                 self.write(name, [*gone, *((1, row) for row in sorted(now - before, key=repr))])
 
     def rows_of(self, name: str) -> list[Row]:
-        """The rows of a table or a view, with texts for intervals: in Python these lose months."""
+        """The rows of a table or a view, with texts where outputs have them."""
         columns = self.duck.execute(f"DESCRIBE {name}").fetchall()
-        shown = (
-            f'CAST("{column}" AS {kind.replace("INTERVAL", "TEXT")})'
-            for column, kind, *_ in columns
-        )
+        texts = ((column, _SENT.sub("TEXT", kind)) for column, kind, *_ in columns)
+        shown = (f'CAST("{column}" AS {kind})' for column, kind in texts)
         return self.duck.execute(f"SELECT {', '.join(shown)} FROM {name}").fetchall()
 
     def rewrite(self, name: str, before: set[Row], now: set[Row]) -> None:

@@ -10,7 +10,7 @@ from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any
 
-__all__ = ["VALUES", "told"]
+__all__ = ["VALUES", "sent", "told"]
 
 MOMENTS = [datetime(1, 1, 1), datetime(1969, 12, 31, 23, 59, 59, 999999), datetime(2024, 2, 29, 12)]
 LAST = datetime(9999, 12, 31, 23, 59, 59, 999999)
@@ -78,3 +78,10 @@ def told(value: Any) -> Any:
     if isinstance(value, datetime):  # Arrow has UTC under another name
         return datetime, value.replace(tzinfo=None), value.utcoffset()
     return type(value), repr(value)
+
+
+def sent(value: Any) -> Any:
+    """A value as outputs have it: times are texts there."""
+    if isinstance(value, list):
+        return [*map(sent, value)]
+    return value.isoformat() if isinstance(value, time) else value

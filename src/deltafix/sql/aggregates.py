@@ -24,15 +24,19 @@ from deltafix.sql import reducers, statistics
 from deltafix.sql.builder import NIL, Operand, Relation, absent, equal, some
 from deltafix.sql.functions import itself
 from deltafix.sql.literals import Scalar
-from deltafix.sql.text import KurtosisPop, Product, data_type, exp
+from deltafix.sql.text import KurtosisPop, Mad, Product, data_type, exp
 from deltafix.sql.types import (
     BIGINT,
     BOOLEAN,
+    DATE,
     DOUBLE,
     INTERVAL,
     MOST_DIGITS,
     NARROW_DIGITS,
     TEXT,
+    TIME,
+    TIMESTAMP,
+    TIMESTAMPTZ,
     Column,
     SqlType,
     array_of,
@@ -95,6 +99,7 @@ _OPS: Final[dict[type, str]] = {
     exp.Skewness: "skewness",
     exp.Kurtosis: "kurtosis",
     KurtosisPop: "kurtosis_pop",
+    Mad: "mad",
 }
 _REWRITTEN: Final = (exp.RegrCount, exp.RegrAvgx, exp.RegrAvgy)
 """Aggregates of two columns that are others of one of them."""
@@ -108,7 +113,7 @@ _BLANK: Final = frozenset(("regr_intercept", "regr_r2", *_SHAPES))
 _NUMERIC: Final = frozenset(
     (
         *("variance", "variance_pop", "deviation", "deviation_pop"),
-        *("quantile_cont", "product"),
+        *("quantile_cont", "product", "mad"),
     )
 )
 _SAMPLES: Final = frozenset(("variance", "deviation", "covar_samp"))
@@ -354,10 +359,17 @@ def _typed(
     op = aggregate.op
     if op == "count":
         return "count", BIGINT
+    in_duckdb = formulas.scope.statement.dialect == "duckdb"
     takes = {
         isinstance(inner, exp.LogicalAnd | exp.LogicalOr): (kind == BOOLEAN, "BOOLEAN"),
-        op in ("sum", "mean"): (kind.is_numeric or kind is INTERVAL, "numbers or INTERVAL"),
-        op in _NUMERIC: (kind.is_numeric, "numbers: CAST(... AS DOUBLE)"),
+        op in ("sum", "mean"): (
+            kind.is_numeric or kind is INTERVAL or (op == "sum" and kind is BOOLEAN and in_duckdb),
+            "numbers or INTERVAL",
+        ),
+        op in _NUMERIC: (
+            kind.is_numeric or (op == "quantile_cont" and kind in _AT and in_duckdb),
+            "numbers: CAST(... AS DOUBLE)",
+        ),
         op in _SHAPES: (kind == DOUBLE, "DOUBLE: CAST(... AS DOUBLE)"),
         op.startswith("bit_"): (kind.is_integer, "whole numbers"),
         op == "string_agg": (kind == TEXT, "TEXT: CAST(... AS TEXT)"),
@@ -397,12 +409,17 @@ def _reducer(
         share = _share(formulas, aggregate)
         continuous = op == "quantile_cont"
         descending = bool(aggregate.order and aggregate.order[0].args.get("desc"))
-        read = as_number if kind.is_wide else itself
-        reducer = reducers.Quantile(
-            share, kind.scale, read, continuous=continuous, descending=descending
-        )
-        name = f"{op}_{share}_{kind.scale}{'_descending' * descending}"
+        read: Callable[[Any], Any] = as_number if kind.is_wide else itself
         result = DOUBLE if continuous else kind
+        name = f"{op}_{share}_{kind.scale}{'_descending' * descending}"
+        close: Callable[[Any], Any] = float
+        if continuous and kind in _AT:
+            result, close = _AT[kind], reducers.nearest
+            read = _midnight if kind is DATE else itself
+            name += f"_{kind.name}"
+        reducer = reducers.Quantile(
+            share, kind.scale, read, continuous=continuous, descending=descending, close=close
+        )
         return make(name, reducer, kind.base, result.base), result
     if op in _UNITED:
         listed = keys[0] if op in _LISTED else None
@@ -425,6 +442,9 @@ def _reducer(
             reducer = reducers.array_agg(base, ways, most, nullable=listed.nullable)
             name = "_".join((op, *map(str, ways)))
         return make(name, reducer, record, "symbol"), result
+    if op == "mad":
+        reducer = _over(kind, reducers.Deviation(kind.scale), DOUBLE)
+        return make(f"{op}_{kind.scale}", reducer, kind.base, "float"), DOUBLE
     if op == "product":
         reducer = _over(kind, reducers.Product(kind.scale), DOUBLE)
         return make(f"{op}_{kind.scale}", reducer, kind.base, "float"), DOUBLE
@@ -438,9 +458,20 @@ def _reducer(
     return make(f"{op}_{kind.scale}", reducer, kind.base, "float"), DOUBLE
 
 
+_AT: Final = {
+    DATE: TIMESTAMP, TIME: TIME, TIMESTAMP: TIMESTAMP, TIMESTAMPTZ: TIMESTAMPTZ,
+}  # fmt: skip
+"""What is between days and moments, in DuckDB's dialect."""
+
+
+def _midnight(days: Any) -> int:
+    at: int = days * 86_400_000_000
+    return at
+
+
 def _summed(kind: SqlType) -> tuple[reducers.Sum, SqlType]:
-    """SUM of whole numbers or decimals of a type, and the type of its value."""
-    if kind.is_integer:
+    """SUM of whole numbers, decimals or truths of a type, and the type of its value."""
+    if kind.is_integer or kind is BOOLEAN:
         wider = f"DECIMAL({MOST_DIGITS}, 0)"
         return reducers.Sum("BIGINT", -1 << 63, (1 << 63) - 1, wider=wider), BIGINT
     result = decimal_type(MOST_DIGITS if kind.is_wide else NARROW_DIGITS, kind.scale)

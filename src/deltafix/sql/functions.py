@@ -428,8 +428,22 @@ _WORDS: Final = {
 """Other names, and first words of names, of functions of a family."""
 
 
+_NO_MAP: Final = "there is no type MAP: write a row for each key, SELECT x, COUNT(*) ... GROUP BY x"
+_NO_JSON: Final = "there is no type JSON: write a STRUCT, {'a': x}, and [x, y], which outputs have"
+_OTHERWISE: Final = {
+    **dict.fromkeys(("HISTOGRAM", "MAP", "TO_MAP", "MAP_FROM_ENTRIES"), _NO_MAP),
+    **dict.fromkeys(("JSON_OBJECT", "JSON_ARRAY"), _NO_JSON),
+    "LIST_ZIP": "write structs, whose fields have names: "
+    "[{'a': a[i], 'b': b[i]} for i in RANGE(1, LEN(a) + 1)]",
+    "GEOMEAN": "write EXP(AVG(LN(x)))", "GEOMETRIC_MEAN": "write EXP(AVG(LN(x)))",
+}  # fmt: skip
+"""What to write for functions of which there are none."""
+
+
 def instead_of(name: str, dialect: str) -> str:
     """What there is where a function, in capitals, is not known: its family, or all."""
+    if name in _OTHERWISE:
+        return _OTHERWISE[name]
     word = name.partition("_")[0]
     word = _WORDS.get(name) or _WORDS.get(word, word)
     family = _FAMILIES.get(word) if dialect == "duckdb" else None

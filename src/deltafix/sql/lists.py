@@ -17,9 +17,10 @@ from fractions import Fraction
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from deltafix.sql import times
+from deltafix.reducers.aggregate import UserReducer
+from deltafix.sql import reducers, times
 from deltafix.sql.casts import cast
-from deltafix.sql.functions import order_of
+from deltafix.sql.functions import itself, order_of
 from deltafix.sql.intervals import size
 from deltafix.sql.literals import Scalar, strict, typed
 from deltafix.sql.text import exp
@@ -60,12 +61,15 @@ class _Form:
         result: a type, `A` for the array's, `E` for its element's.
         compute: of the key, and the values.
         strict: NULL where an argument is; otherwise `compute` sees None.
+        folds: in place of `compute`, what makes a reducer of an element's type, which folds those
+            that are there, and how many there are to be; None for a type that it does not take.
     """
 
     takes: str
     result: SqlType | str
-    compute: Callable[..., Any]
+    compute: Callable[..., Any] = len
     strict: bool = True
+    folds: Callable[[SqlType], tuple[UserReducer, int] | None] | None = None
 
 
 def _sorted(key: _Key, array: _Array, *, down: bool = False, first: bool = False) -> _Array:
@@ -250,6 +254,54 @@ def _sort(node: exp.Expr) -> _Form | None:
     return _Form("A", "A", partial(_sorted, down=down, first=first))
 
 
+def _of_numbers(make: Callable[[int], UserReducer], least: int = 1) -> _Form:
+    """A statistic of numbers, of a scale: a DOUBLE."""
+
+    def folds(kind: SqlType) -> tuple[UserReducer, int] | None:
+        if not (kind.is_numeric or kind is NULL):
+            return None
+        reducer = make(kind.scale)
+        return (reducers.Wide(reducer, itself) if kind.is_wide else reducer), least
+
+    return _Form("A", DOUBLE, folds=folds)
+
+
+def _spread(*, ddof: int, root: bool) -> _Form:
+    return _of_numbers(lambda scale: reducers.variance(ddof=ddof, root=root, scale=scale), 1 + ddof)
+
+
+def _bits(op: str) -> _Form:
+    reducer = reducers.Bits(op)
+    return _Form(
+        "A", BIGINT, folds=lambda kind: (reducer, 1) if kind.is_integer or kind is NULL else None
+    )
+
+
+def _truths(op: str) -> _Form:
+    reducer = reducers.Bits(op)  # a BOOLEAN is 0 or 1
+    return _Form("A", BOOLEAN, folds=lambda kind: (reducer, 1) if kind in (BOOLEAN, NULL) else None)
+
+
+_FOLDED: Final = {
+    "PRODUCT": _of_numbers(reducers.Product),
+    "MEDIAN": _of_numbers(
+        lambda scale: reducers.Quantile(
+            Fraction(1, 2), scale, itself, continuous=True, descending=False
+        )
+    ),
+    "STDDEV_POP": _spread(ddof=0, root=True),
+    "STDDEV_SAMP": _spread(ddof=1, root=True),
+    "VAR_POP": _spread(ddof=0, root=False),
+    "VAR_SAMP": _spread(ddof=1, root=False),
+    "BIT_AND": _bits("and"),
+    "BIT_OR": _bits("or"),
+    "BIT_XOR": _bits("xor"),
+    "BOOL_AND": _truths("and"),
+    "BOOL_OR": _truths("or"),
+    "MODE": _Form("A", "E", folds=lambda _: (reducers.Mode(), 1)),
+}
+"""Aggregates of the elements, by the reducers that those of rows have."""
+
 _ANY: Final = _Form("AA", BOOLEAN, _any_there)
 _ALL: Final = _Form("AA", BOOLEAN, _all_there)
 _WITHIN: Final = _Form("AA", BOOLEAN, lambda key, left, right: _all_there(key, right, left))
@@ -281,6 +333,14 @@ _DUCKDB: Final[dict[Any, _Form]] = {
     "LIST_SUM": _Form("A", "S", _sum),
     "LIST_AVG": _Form("A", DOUBLE, _average),
     "LIST_COUNT": _Form("A", BIGINT, lambda _, array: len(array) - array.count(None)),
+    **{f"LIST_{name}": form for name, form in _FOLDED.items()},
+    "LIST_ANY_VALUE": _Form(
+        "A", "E", lambda _, array: next((x for x in array if x is not None), None)
+    ),
+    "LIST_STRING_AGG": _Form(
+        "J.T", TEXT, lambda key, array, between=",": _aggregated(key, array or None, between),
+        strict=False,
+    ),
     "LIST_FIRST": _Form("A", "E", lambda _, array: array[0] if array else None),
     "LIST_LAST": _Form("A", "E", lambda _, array: array[-1] if array else None),
     "ARRAY_POP_BACK": _Form("A", "A", lambda _, array: array[:-1]),
@@ -357,7 +417,26 @@ NODES: Final = (
 """What sqlglot makes of functions of arrays alone."""
 
 
+_BY_NAME: Final = ("LIST_AGGREGATE", "LIST_AGGR", "ARRAY_AGGREGATE", "ARRAY_AGGR")
+_AGGREGATES: Final = {"MEAN": "AVG", "STDDEV": "STDDEV_SAMP", "VARIANCE": "VAR_SAMP"}
+_NODES_OF: Final = {"LIST_MIN": exp.ArrayMin, "LIST_MAX": exp.ArrayMax}
+
+
+def _by_name(node: exp.Expr) -> exp.Expr:
+    """LIST_AGGREGATE(array, 'sum') as LIST_SUM(array); another node as it is."""
+    is_call = isinstance(node, exp.Anonymous) and node.name.upper() in _BY_NAME
+    if not is_call or len(node.expressions) < 2 or not node.expressions[1].is_string:
+        return node
+    array, name, *more = node.expressions
+    aggregate = name.name.upper()
+    called = f"LIST_{_AGGREGATES.get(aggregate, aggregate)}"
+    if called in _NODES_OF and not more:
+        return _NODES_OF[called](this=array)
+    return exp.Anonymous(this=called, expressions=[array, *more])
+
+
 def _name(node: exp.Expr) -> Any:
+    node = _by_name(node)
     if isinstance(node, exp.GenerateSeries) and node.args.get("is_end_exclusive"):
         return "RANGE"
     if not isinstance(node, exp.Anonymous):
@@ -365,9 +444,20 @@ def _name(node: exp.Expr) -> Any:
     return _ALIASES.get(node.name.upper(), node.name.upper())
 
 
+def _fold(reducer: UserReducer, least: int, kind: SqlType, result: SqlType, array: _Array) -> Any:
+    """What a reducer makes of the elements that are there, NULL if they are too few."""
+    codes = [kind.write(element) for element in array if element is not None]
+    if len(codes) < least:
+        return None
+    value = reducer.finish(reduce(reducer.add, codes, reducer.initial))
+    return value if result.read is None else result.read(value)
+
+
 def named(node: exp.Expr, dialect: str) -> bool:
     """Whether a function that sqlglot has no node for is one of these."""
-    return isinstance(node, exp.Anonymous) and _name(node) in _FORMS[dialect]
+    if not isinstance(node, exp.Anonymous) or _name(node) not in _FORMS[dialect]:
+        return False
+    return dialect == "duckdb" or node.name.upper() not in _BY_NAME
 
 
 def is_of_arrays(scalars: Scalars, node: exp.Expr) -> bool:
@@ -385,7 +475,7 @@ def is_of_arrays(scalars: Scalars, node: exp.Expr) -> bool:
 
 def compiled(scalars: Scalars, node: exp.Expr) -> Scalar:
     """A function of arrays. Raises SqlProgrammingError, SqlRefusedError."""
-    statement = scalars.statement
+    statement, node = scalars.statement, _by_name(node)
     if isinstance(node, exp.GenerateSeries) and isinstance(node.args.get("step"), exp.Interval):
         return _moments(scalars, node)
     if isinstance(node, exp.DPipe) and statement.dialect == "postgres":
@@ -434,7 +524,13 @@ def compiled(scalars: Scalars, node: exp.Expr) -> Scalar:
         if kind.element is None:
             raise statement.wrong(f"FLATTEN of {kind.name}[]", node, "it takes an array of arrays")
         result = kind
-    compute = partial(form.compute, order_of(kind))
+    compute: Callable[..., Any] = partial(form.compute, order_of(kind))
+    if form.folds is not None:
+        folded = form.folds(kind)
+        if folded is None:
+            message = f"{word} of {kind.name}[]"
+            raise statement.wrong(message, node, "UNNEST it, and CAST what is left")
+        compute = partial(_fold, *folded, kind, result)
     parts = [value.compute for value in values]
     if form.strict:
         return scalars.checked(strict(compute, *parts), result, nullable=True)

@@ -31,6 +31,7 @@ from deltafix.sql.intervals import Interval, as_text, from_text, mean
 __all__ = [
     "SMALL",
     "Bits",
+    "Deviation",
     "First",
     "Lengths",
     "Mean",
@@ -43,6 +44,7 @@ __all__ = [
     "Way",
     "Wide",
     "array_agg",
+    "nearest",
     "ranked",
     "string_agg",
     "variance",
@@ -291,7 +293,8 @@ class Quantile(KeptOrder[Any]):
     """QUANTILE_CONT and QUANTILE_DISC: interpolated exactly and rounded once, or a value there is.
 
     `share` is between 0 and 1, counted from the greatest value if `descending`; a number of
-    QUANTILE_CONT stands for itself times 10^-scale, or `read` makes one of what does.
+    QUANTILE_CONT stands for itself times 10^-scale, or `read` makes one of what does, and `close`
+    what the engine has of what is between two.
     """
 
     def __init__(
@@ -302,12 +305,14 @@ class Quantile(KeptOrder[Any]):
         *,
         continuous: bool,
         descending: bool,
+        close: Callable[[Any], Any] = float,
     ) -> None:
         self.share = share
         self.read = read
         self.unit = Fraction(1, 10**scale)
         self.continuous = continuous
         self.descending = descending
+        self.close = close
 
     def finish(self, acc: Ordered[Any], /) -> Any:
         """The result."""
@@ -319,11 +324,55 @@ class Quantile(KeptOrder[Any]):
         index = math.floor(at)
         low, high = self.read(acc[index]), self.read(acc[min(index + 1, size - 1)])
         if at == index or low == high:
-            return float(low * self.unit)
+            return self.close(low * self.unit)
         if not (math.isfinite(low) and math.isfinite(high)):
             return low + (high - low) * float(at - index)
         exact = Fraction(low) + (Fraction(high) - Fraction(low)) * (at - index)
-        return float(exact * self.unit)
+        return self.close(exact * self.unit)
+
+
+def nearest(value: Fraction) -> int:
+    """The nearest whole number, of two the one further from zero."""
+    whole = math.floor(abs(value) + Fraction(1, 2))
+    return whole if value > 0 else -whole
+
+
+class Deviation(KeptOrder[Any]):
+    """MAD: the median of how far values are from their median, exact and rounded once.
+
+    A number stands for itself times 10^-scale. O(values of the group) a result.
+    """
+
+    def __init__(self, scale: int) -> None:
+        self.unit = Fraction(1, 10**scale)
+
+    def finish(self, acc: Ordered[Any], /) -> float:
+        """The result; it means something where there is a value."""
+        if not acc:
+            return math.nan
+        middle = _middle(acc)
+        if isinstance(middle, float) and not math.isfinite(middle):
+            apart = [placed(abs(value - middle)) for value in acc]
+        else:
+            apart = [_apart(value, middle) for value in acc]
+        found = _middle(sorted(apart))
+        return float(found * self.unit) if isinstance(found, Fraction) else float(found)
+
+
+def _apart(value: Any, middle: Fraction) -> Any:
+    """How far a number is from a finite one."""
+    is_endless = isinstance(value, float) and not math.isfinite(value)
+    return placed(abs(value)) if is_endless else abs(Fraction(value) - middle)
+
+
+def _middle(ordered: Ordered[Any] | list[Any]) -> Any:
+    """The median of numbers in order: exact where it is finite."""
+    low, high = ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]
+    if any(one is ABOVE or one != one for one in (low, high)):  # noqa: PLR0124  NaN
+        return math.nan
+    if any(isinstance(one, float) and math.isinf(one) for one in (low, high)):
+        return low + (high - low) / 2 if low != high else low
+    return (Fraction(low) + Fraction(high)) / 2
 
 
 SMALL = 64

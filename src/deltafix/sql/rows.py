@@ -276,7 +276,7 @@ def inserted(
             )
             raise statement.wrong(message, None, "give each column one value")
         values: list[Any] = []
-        for cell in cells:
+        for cell in cells:  # as `_encoded` begins: a call for each value was 40 % of the time more
             _, write, position, default, nullable = cell
             value = default if position is None else row[position]
             written = write(value)

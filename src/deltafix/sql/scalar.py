@@ -589,17 +589,29 @@ class Scalars:
             raise self.statement.wrong(message, node, way_out)
         if inner.type == kind:
             return inner
-        value = self.checked(strict(convert, inner.compute), kind, inner.nullable)
         if not tries:
-            return value
+            return self.checked(strict(convert, inner.compute), kind, inner.nullable)
+        converted = _attempted(
+            self.checked(strict(convert, functions.itself), kind, inner.nullable).compute
+        )
+        return Scalar(lambda row: converted(inner.compute(row)), kind, nullable=True)
 
-        def attempt(row: Any) -> Any:
-            try:
-                return value.compute(row)
-            except (ValueError, ArithmeticError):
-                return None
+    def tried(self, node: exp.Expr) -> Scalar:
+        """TRY(x): NULL where x cannot be computed."""
+        way_out = "write it around what is computed of columns"
+        if node.find(exp.Query, exp.AggFunc):
+            what = "TRY around a subquery or an aggregate"
+            raise self.statement.refused(what, node, way_out)
+        if self.statement.dialect != "duckdb":
+            raise self.statement.refused("TRY in this dialect", node, "write TRY_CAST, or CASE")
+        inner = self.compile(node.this)
+        return Scalar(_attempted(inner.compute), inner.type, nullable=True)
 
-        return Scalar(attempt, kind, nullable=True)
+    def type_of(self, node: exp.Expr) -> Scalar:
+        """TYPEOF(x): the name of its type as DuckDB has it."""
+        if self.statement.dialect != "duckdb":
+            raise self.statement.refused("TYPEOF in this dialect", node, "CAST says which it is")
+        return literal(_name_of(self.compile(node.this).type))
 
     def choice(self, node: exp.Expr) -> Scalar:
         """CASE, IF(condition, then, else), and Spark's NVL2(x, there, missing)."""
@@ -664,6 +676,34 @@ class Scalars:
         return kind
 
 
+def _attempted(compute: Compute) -> Compute:
+    """A function that is NULL where there is an error."""
+
+    def attempt(row: Any) -> Any:
+        try:
+            return compute(row)
+        except (ValueError, ArithmeticError):
+            return None
+
+    return attempt
+
+
+_OTHERWISE: Final = {"TEXT": "VARCHAR", "TIMESTAMPTZ": "TIMESTAMP WITH TIME ZONE", "NULL": '"NULL"'}
+
+
+def _name_of(kind: SqlType) -> str:
+    """A type as DuckDB calls it."""
+    if kind.element is not None:
+        return f"{_name_of(kind.element)}[]"
+    if kind.fields:
+        named = ((name if name.isidentifier() else f'"{name}"', of) for name, of in kind.fields)
+        parts = (f"{name} {_name_of(of)}" for name, of in named)
+        return f"STRUCT({', '.join(parts)})"
+    if kind.is_decimal:
+        return kind.name.replace(", ", ",")
+    return _OTHERWISE.get(kind.name, kind.name)
+
+
 _LETTER: Final = {True: "t", False: "f"}
 """BOOLEANs as PostgreSQL shows them, in CONCAT too."""
 
@@ -682,6 +722,8 @@ _NODES: Final[dict[Any, Callable[[Scalars, Any], Scalar]]] = {
     exp.Between: Scalars.between,
     exp.In: Scalars.member,
     exp.Cast: Scalars.cast,
+    exp.Try: Scalars.tried,
+    exp.Typeof: Scalars.type_of,
     (exp.Case, exp.If, exp.Nvl2): Scalars.choice,
     exp.Nullif: Scalars.nullif,
     (
@@ -733,6 +775,7 @@ _BY_NAME: Final[dict[str, Callable[[Scalars, Any], Scalar]]] = {
     "DATE_PART": moments.part_named,
     "MAKE_DATE": moments.make_date,
     "TRY_STRPTIME": formats.read,
+    "PRINTF": filled.printed,
     "EPOCH_US": moments.since,
     "DATE_SUB": moments.over,
     "DATESUB": moments.over,

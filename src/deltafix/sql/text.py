@@ -44,6 +44,7 @@ __all__ = [
     "DIALECTS",
     "TOO_DEEP",
     "KurtosisPop",
+    "Mad",
     "Product",
     "Rules",
     "Statement",
@@ -85,6 +86,12 @@ class Product(exp.Expression, exp.AggFunc):
     """PRODUCT(x), which sqlglot takes for a function that it does not know."""
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True}
+
+
+class Mad(exp.Expression, exp.AggFunc):
+    """MAD, which sqlglot has no node for."""
+
+    arg_types: ClassVar = {"this": True}
 
 
 class KurtosisPop(exp.Expression, exp.AggFunc):
@@ -617,6 +624,7 @@ def _parser(base: type[Parser]) -> type[Parser]:
             ),
             "FAVG": lambda args: _of_doubles(exp.Avg, args),
             "KURTOSIS_POP": KurtosisPop.from_arg_list,
+            "MAD": Mad.from_arg_list,
             "EVERY": exp.LogicalAnd.from_arg_list,
             "MEAN": exp.Avg.from_arg_list,
             "STD": exp.Stddev.from_arg_list,

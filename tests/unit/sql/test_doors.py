@@ -22,7 +22,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.generators.sql_values import VALUES, told
+from tests.generators.sql_values import VALUES, sent, told
 
 import deltafix.sql
 from deltafix.cli.main import main
@@ -232,10 +232,3 @@ def test_types_go_through_a_pipeline(form: str, tmp_path: Path, warm_kernel: Non
     for place, kind in enumerate(VALUES):
         _, rows = read_view(tmp_path / f"out{place}")
         assert of(rows.to_pylist()) == [told(sent(value)) for value in VALUES[kind]], kind
-
-
-def sent(value: Any) -> Any:
-    """A value as outputs have it: times are texts there."""
-    if isinstance(value, list):
-        return [*map(sent, value)]
-    return value.isoformat() if isinstance(value, time) else value
