@@ -180,6 +180,7 @@ N_BOUND = 274  # variables that the block has bound
 SINGLY = 275  # rows of the trigger before this one are tasks: a value was not known yet
 BEGUN = 276  # the node that the task's row begins at, counted from 1, its checks passed; 0: all
 LITERALS = 277  # by how many literals a block has joined, the next one, counted from 1; 0: open
+PASSED_LITERAL = 341  # the literal whose slots are noted for the rows that go on; 0: none
 HEADER_CELLS = 512
 
 # scratch words right behind the header
