@@ -36,6 +36,7 @@ from deltafix.kernel.values import (
 
 _MISSING = -1
 _SEVERAL = -2
+_FIRST_ROWS = 4
 _ENOUGH = 16
 """Rows by which a literal is chosen for the blocks to come."""
 _SCANNED = 1 << 12
@@ -577,12 +578,45 @@ def _next_literal(A, L, P, node, n, joined):
     return choice
 
 
+@kernel("i:ALPii")
+def _note_slots(A, L, P, c, n):
+    """Note the slots of literal `c` for the rows of `n`: how many find one. Ask for its rows."""
+    _ask_slots(A, L, P, c, n)
+    _ask_rows(L, P, c, n)
+    L[at.C_TRIED] += n
+    selected = _list(L, _SELECTED, np.int64(0))
+    rb = L[at.RELS] + P[c + at.K_REL] * at.RSZ
+    kept = np.int64(0)
+    for j in range(n):
+        i = L[selected + j]
+        slot = L[_list(L, _SLOTS, i)]
+        if slot < 0:
+            continue
+        L[selected + kept] = i
+        kept += 1
+        if (L[slot + 1] >> 32) != 0:
+            bucket = bucket_start(L, (L[slot] & 0xFFFFFFFF) - 1)
+            for pos in range(min(L[slot + 1] & 0xFFFFFFFF, _FIRST_ROWS)):
+                row = np.int64(A[bucket + pos])
+                prefetch(L, (L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]) >> 1)
+    return kept
+
+
 @kernel("v:ALPii")
 def _pass_on(A, L, P, node, n):
-    """The rows of `n` go on as tasks from a node; what they will look up is asked for."""
+    """The rows of `n` go on as tasks from a node; what they will look up is asked for.
+
+    Of one literal alone their slots are noted, and those that find none go no further.
+    """
     L[at.PASSED] = n
     L[at.PASSED_NEXT] = 0
     L[at.PASSED_NODE] = node
+    L[at.PASSED_LITERAL] = 0
+    only = np.int64(P[P[node + 3]])
+    if P[node + 2] == 1 and P[only + at.K_METHOD] == at.BY_INDEX and _is_looked_up(L, P, only):
+        L[at.PASSED_LITERAL] = only
+        L[at.PASSED] = _note_slots(A, L, P, only, n)
+        return
     for k in range(P[node + 2]):
         c = np.int64(P[P[node + 3] + k])
         late = L[L[at.IDXS] + P[c + at.K_INDEX] * at.XSZ + at.X_LATE]
@@ -720,4 +754,7 @@ def next_passed(A, L):
     L[at.PASSED_NEXT] += 1
     _put_back(A, L, i)
     L[at.BEGUN] = L[at.PASSED_NODE] + 1
+    if L[at.PASSED_LITERAL]:
+        L[at.CHOSEN_LITERAL] = L[at.PASSED_LITERAL]
+        L[at.CHOSEN] = L[_list(L, _SLOTS, i)] + 1
     return L[_list(L, _ROWS, i)]

@@ -180,6 +180,7 @@ N_BOUND = 274  # variables that the block has bound
 SINGLY = 275  # rows of the trigger before this one are tasks: a value was not known yet
 BEGUN = 276  # the node that the task's row begins at, counted from 1, its checks passed; 0: all
 LITERALS = 277  # by how many literals a block has joined, the next one, counted from 1; 0: open
+PASSED_LITERAL = 341  # the literal whose slots are noted for the rows that go on; 0: none
 SPLIT_FROM = 350  # rows of an index from which they are sorted by ranges of hashes (`enter`)
 TALLY_FROM = 351  # rows of an empty index from which those of each key are counted first
 CREATED = 352  # rows that the epoch created: rel << 32 | row, in runs

@@ -397,6 +397,7 @@ def maintain(A, L, P):
                 continue  # all derivations are found, or it has given up
             if not L[at.LANE] and finds_nothing(A, L, P, v, L[at.T_ROW]):
                 L[at.BEGUN] = 0
+                L[at.CHOSEN] = 0
                 continue
             run_variant(A, L, P, v, L[at.T_ROW], L[at.T_MODE])
             if L[at.PAUSED]:  # the same variant again, when the caller comes back
