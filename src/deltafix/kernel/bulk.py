@@ -73,7 +73,8 @@ def bulk_rows(A, L, rows, r, n, skipped):
     rb = L[at.RELS] + r * at.RSZ
     arity = L[rb + at.R_ARITY]
     holds = L[rb + at.R_RULES] == 0
-    counts = scratch(L, L[at.LEAST_BLOCK], np.int64(512)) // 2
+    room = max(L[at.LEAST_BLOCK], 1024)  # a smaller block is not handed back
+    counts = scratch(L, room, np.int64(512)) // 2
     for i in range(n):
         L[counts + (hash_words(rows, i * arity, arity) >> RANGE)] += 1
     largest = np.int64(0)
@@ -90,7 +91,7 @@ def bulk_rows(A, L, rows, r, n, skipped):
         L[L[place]] = (h << 32) | i
         L[place] += 1
     sort_ranges(L, cells, n, counts, cells + n, counts + 256)
-    recycle(L, counts * 2, L[at.LEAST_BLOCK])
+    recycle(L, counts * 2, room)
     fresh = n - _skip_known(A, L, rows, r, n, cells, skipped)
     first = L[rb + at.R_N]
     scattered = np.int64(0)
