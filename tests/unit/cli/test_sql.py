@@ -256,6 +256,47 @@ def _values(listed):
     return [one.strip("()") for one in re.split(r"(?<=\)), (?=\()", listed)]
 
 
+BESIDE = "note: not read, of no table, in {}: edges.csv (did you mean `edge`?)\n"
+
+
+@pytest.mark.parametrize("command", [("run", "-D", "-"), ("sql",), ("sql", "-q")])
+def test_a_table_without_rows_and_without_a_file_is_refused_by_run_and_sql(
+    deltafix, tmp_path, command
+):
+    script, folder = tmp_path / "rights.sql", tmp_path / "q"
+    folder.mkdir()
+    script.write_text("""
+        CREATE TABLE member (who TEXT); CREATE TABLE deny (who TEXT);
+        CREATE VIEW may AS SELECT who FROM member EXCEPT SELECT who FROM deny;""")
+    (folder / "member.csv").write_text("who\nada\n")
+    name, *options = command
+    done = deltafix(name, script, "-F", folder, *options)
+    assert (done.code, done.out) == (2, "")  # not ada, who may be denied
+    assert f"table deny has no rows: no deny.parquet and no deny.csv in {folder}; one" in done.err
+    (folder / "deny.csv").write_text("who\n")
+    assert deltafix(name, script, "-F", folder, *options).code == 0
+
+
+@pytest.mark.parametrize("quiet", [(), ("-q",)])
+def test_a_table_of_a_state_keeps_its_rows_where_its_file_is_missing(deltafix, tmp_path, quiet):
+    folder, state = tmp_path / "d", tmp_path / "state"
+    folder.mkdir()
+    both = ("--state", state, "-F", folder)
+    assert deltafix("sql", "--state", state, "-c", SCRIPT).code == 0
+    (folder / "edges.csv").write_text("x,y\n1,a\n")
+    lacks = f"note: no edge.parquet and no edge.csv in {folder}; table edge"
+    beside = "" if quiet else BESIDE.format(folder)
+    done = deltafix("sql", *both, "-c", "SELECT * FROM texts", *quiet)
+    assert done == (0, "", f"{lacks} has no rows\n{beside}")
+    (folder / "edges.csv").rename(folder / "edge.csv")
+    (folder / "texts.csv").write_text("y,n\n")  # as `run` writes it: of a view
+    done = deltafix("sql", *both, "-c", "SELECT y FROM texts", *quiet)
+    assert (done.code, done.out, done.err) == (0, "a\n" if quiet else "+texts\ta\t1\na\n", "")
+    (folder / "edge.csv").unlink()
+    done = deltafix("sql", *both, "-c", "SELECT y FROM texts", *quiet)
+    assert done == (0, "a\n", f"{lacks} keeps its 1 row\n")
+
+
 def test_a_table_that_nothing_fills_is_an_error_of_a_run(deltafix, tmp_path):
     script, folder = tmp_path / "views.sql", tmp_path / "d"
     folder.mkdir()
@@ -271,7 +312,8 @@ def test_a_table_that_nothing_fills_is_an_error_of_a_run(deltafix, tmp_path):
     assert "edges.csv" not in other  # it is the file of another table
     script.write_text(f"{SCRIPT}; INSERT INTO edge VALUES (1, 'a');")
     done = deltafix("run", script, "-F", folder, "-D", "-")
-    assert (done.code, done.err) == (0, f"note: no edge.parquet and no edge.csv in {folder}\n")
+    note = f"note: no edge.parquet and no edge.csv in {folder}; table edge keeps its 1 row\n"
+    assert (done.code, done.err) == (0, f"{note}{BESIDE.format(folder)}")
     script.write_text(SCRIPT)
     (folder / "edge.csv").write_text("x,y\n")
     assert deltafix("run", script, "-F", folder, "-D", "-").code == 0
