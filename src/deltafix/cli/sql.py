@@ -21,6 +21,7 @@ import typer
 from deltafix.cli.console import hidden, note, prepare_kernel, printing, progress
 from deltafix.cli.inputs import MaxRounds, MaxRows, Timeout, fact_dir
 from deltafix.cli.output import changed
+from deltafix.cli.scripts import is_made, is_whole, require_made, told
 from deltafix.cli.tab import offer, sql_words
 from deltafix.diagnostics import did_you_mean, plural
 from deltafix.doing import tell
@@ -80,7 +81,9 @@ def sql(
 ) -> None:
     """Run SQL: tables in memory or a folder, views kept up to date, and what changed in each.
 
-    Without files and without -c, statements come from the terminal or from standard input.
+    Without files and without -c, statements come from the terminal or from standard input. With
+    --state a script that makes tables or views is one transaction, and is run once: where they are
+    there, it is compared with them.
     """
     import deltafix.sql as door  # noqa: PLC0415  quick --help
 
@@ -97,7 +100,7 @@ def sql(
             db = stack.enter_context(contextlib.closing(opened))
         session = _Session(db, quiet=quiet)
         for file in files or ():
-            session.run(read_text(file), str(file))
+            _run_file(session, file, state, quiet=quiet)
         if facts is not None:
             with progress("reading files", quiet=quiet):
                 take_files(db, facts, replace=state is not None, quiet=quiet)
@@ -112,6 +115,20 @@ def sql(
             session.run(sys.stdin.read(), "<stdin>")
         if db.in_transaction:
             note("note: BEGIN opened a transaction that nothing committed; it is rolled back")
+
+
+def _run_file(session: _Session, file: Path, state: str | None, *, quiet: bool) -> None:
+    """Run a script; what makes tables or views in a state, whole, or not where they are there."""
+    db, text, path = session.db, read_text(file), str(file)
+    if state is None or not is_whole(db, text, path):
+        session.run(text, path)
+    elif is_made(db, text, path):
+        require_made(db, file, text, state)
+        note(told(file, state), quiet=quiet)
+    else:
+        db.begin()
+        with db:
+            session.run(text, path)
 
 
 _UNREAD: Final = (

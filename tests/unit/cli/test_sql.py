@@ -111,7 +111,87 @@ def test_a_state_folder_keeps_views_from_one_run_to_the_next(deltafix, tmp_path)
     assert (done.code, done.out) == (0, "+texts\ta\t2\n")
     done = deltafix("sql", "-c", "SELECT * FROM texts", *folder)
     assert (done.code, done.out) == (0, "a\t2\n")
-    assert deltafix("sql", tmp_path / "views.sql", *folder).code == 2  # the table is there already
+
+
+RIGHTS = """
+CREATE TABLE member (who TEXT, team TEXT);
+CREATE VIEW teams AS SELECT team, COUNT(*) AS n FROM member GROUP BY team;
+INSERT INTO member VALUES ('eve', 'b');
+"""
+
+
+def test_a_script_is_run_into_a_state_once_and_then_compared(deltafix, tmp_path):
+    script, more, state = (tmp_path / name for name in ("rights.sql", "more.sql", "state"))
+    script.write_text(RIGHTS)
+    more.write_text("CREATE VIEW large AS SELECT team FROM teams WHERE n > 1; SELECT 1 AS one")
+    folder = tmp_path / "d"
+    folder.mkdir()
+    ask = ("--state", state, "-F", folder)
+    (folder / "member.csv").write_text("who,team\nada,a\n")
+    done = deltafix("sql", script, *ask)
+    assert (done.code, sorted(done.out.splitlines())) == (
+        0,
+        ["+teams\ta\t1", "+teams\tb\t1", "-teams\tb\t1"],
+    )
+    (folder / "member.csv").write_text("who,team\nada,a\nbo,a\n")
+    done = deltafix("sql", script, *ask)
+    again = f"note: rows are those of {state}, which has the tables and views of {{}}; "
+    again += "the script is not run again\n"
+    assert done == (0, "-teams\ta\t1\n+teams\ta\t2\n", again.format(script))  # and no eve
+    # A second script may build on the tables of the first, in the same run or in another one.
+    assert deltafix("sql", script, more, *ask) == (0, "1\n", again.format(script))
+    for files in ([more], [script, more], [more, script]):
+        done = deltafix("sql", *files, *ask)
+        assert done == (0, "", "".join(map(again.format, files)))
+    # What differs is told, and nothing is run.
+    for text, says in (
+        (RIGHTS.replace("TEXT)", "TEXT, since DATE)"), f"only {script} has column since DATE"),
+        (RIGHTS + "CREATE VIEW x AS SELECT who FROM member;", f"{state} has no view x, which"),
+    ):
+        script.write_text(text)
+        done = deltafix("sql", script, *ask)
+        assert (done.code, done.out) == (2, "")
+        assert says in done.err
+    done = deltafix("sql", "--state", state, "-c", "SELECT who FROM member ORDER BY who")
+    assert done.out == "ada\nbo\n"
+
+
+def test_a_script_that_fails_leaves_nothing_in_a_state_and_can_be_mended(deltafix, tmp_path):
+    script, state = tmp_path / "rights.sql", tmp_path / "state"
+    script.write_text(f"{RIGHTS} INSERT INTO member VALUES (1, 2, 3)")
+    assert deltafix("sql", script, "--state", state).code == 2
+    script.write_text(RIGHTS)
+    assert deltafix("sql", script, "--state", state) == (0, "+teams\tb\t1\n", "")
+    script.write_text(f"{RIGHTS} INSERT INTO member VALUES ('bo', 'b')")
+    assert "not run again" in deltafix("sql", script, "--state", state).err
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CREATE TABLE IF NOT EXISTS t (a INTEGER); INSERT INTO t VALUES (1)",
+        "DROP TABLE IF EXISTS t; CREATE TABLE t (a INTEGER); INSERT INTO t VALUES (1), (2)",
+        "INSERT INTO t VALUES (1)",
+    ],
+)
+def test_a_script_that_can_be_run_again_is(deltafix, tmp_path, text):
+    script, state = tmp_path / "t.sql", tmp_path / "state"
+    script.write_text(text)
+    assert deltafix("sql", "--state", state, "-c", "CREATE TABLE t (a INTEGER)").code == 0
+    for _ in range(2):
+        assert deltafix("sql", script, "--state", state) == (0, "", "")
+    assert deltafix("sql", "--state", state, "-c", "SELECT COUNT(*) FROM t").out == "2\n"
+
+
+def test_a_script_with_transactions_of_its_own_is_run_as_it_says(deltafix, tmp_path):
+    script, state = tmp_path / "dump.sql", tmp_path / "state"
+    script.write_text("BEGIN; CREATE TABLE t (a INTEGER); INSERT INTO t VALUES (1); COMMIT")
+    assert deltafix("sql", script, "--state", state) == (0, "", "")
+    done = deltafix("sql", script, "--state", state)
+    assert done.code == 2  # a part of it may be there: nobody can tell that it was run
+    assert "there is a table or view 't' already" in done.err
+    assert "write IF NOT EXISTS to leave it as it is" in done.err
+    assert "DROP TABLE t, which takes its rows away" in done.err
 
 
 def test_tables_of_a_state_become_their_files_by_the_difference(deltafix, tmp_path):
