@@ -22,6 +22,8 @@ from deltafix.errors import (
     SqlIntegrityError,
     SqlProgrammingError,
     SqlRefusedError,
+    StateError,
+    StateInUseError,
     SubscriberError,
 )
 from deltafix.sql import Connection, ViewDelta, text
@@ -758,6 +760,46 @@ def test_division_is_that_of_the_dialect(dialect):
 def test_an_unknown_dialect_is_refused():
     with pytest.raises(ValueError, match="one of duckdb, postgres, spark"):
         deltafix.sql.connect(dialect="mysql")
+
+
+@pytest.mark.parametrize(
+    ("settings", "kind", "says"),
+    [
+        ({"state": "x"}, TypeError, r"first argument: connect\('x'\)$"),
+        ({"stat": Path("x")}, TypeError, r"first argument: connect\('x'\)$"),
+        ({"folder": "x"}, TypeError, r"first argument: connect\('x'\)$"),
+        ({"max_row": 3}, TypeError, "did you mean 'max_rows'"),
+        ({"dialekt": "duckdb"}, TypeError, "did you mean 'dialect'"),
+        ({"functors": {}}, TypeError, "there are: dialect, max_rows, max_rounds, timeout, stra"),
+        ({"strategy": "wave"}, ValueError, "unknown strategy 'wave'; one of wavefront"),
+        ({"fsync": "sometimes"}, ValueError, "unknown fsync='sometimes'; one of always"),
+        ({"threads": 0}, ValueError, "threads=0: at least 1"),
+    ],
+)
+def test_a_setting_that_is_none_is_refused_when_connecting(settings, kind, says, tmp_path):
+    for path in (":memory:", tmp_path / "state"):
+        with pytest.raises(kind, match=says):
+            deltafix.sql.connect(path, **settings)
+    assert not (tmp_path / "state").exists()
+
+
+def test_a_folder_that_is_in_use_or_of_rules_says_what_to_do(tmp_path):
+    folder = tmp_path / "state"
+    with deltafix.sql.connect(folder) as first:
+        first.execute("CREATE TABLE t (a INTEGER)")
+    with pytest.raises(StateInUseError, match=r"commits and does not close it: db.close\(\)$"):
+        deltafix.sql.connect(folder)
+    first.close()
+    deltafix.sql.connect(folder).close()
+    with deltafix.connect(".decl a(x: number) .input a", tmp_path / "rules") as ruled:
+        with ruled.transaction() as tx:
+            tx.insert("a", [(1,)])
+        with pytest.raises(StateInUseError) as caught:
+            deltafix.connect(".decl a(x: number) .input a", tmp_path / "rules")
+        assert "with" not in str(caught.value)
+    wanted = f"a state of rules, and not of SQL: deltafix.connect(PROGRAM, '{tmp_path / 'rules'}')"
+    with pytest.raises(StateError, match=re.escape(wanted)):
+        deltafix.sql.connect(tmp_path / "rules")
 
 
 # --- reading -------------------------------------------------------------------------------------
