@@ -50,7 +50,8 @@ def sql(
             "-c",
             "--command",
             metavar="SQL",
-            help="Statements to run after the files. Repeatable.",
+            help="Statements to run after the files. Repeatable: what was run before one that "
+            "fails stays, unless BEGIN opened a transaction.",
         ),
     ] = None,
     dialect: Annotated[Dialect, typer.Option(help="Whose SQL it is.")] = "duckdb",
@@ -85,6 +86,9 @@ def sql(
     --state a script that makes tables or views is one transaction, and is run once: where they are
     there, it is compared with them.
     """
+    rules = next((file for file in files or () if file.suffix == ".dl"), None)
+    if rules is not None:
+        raise typer.BadParameter(f"{rules} is a program of rules: `deltafix run {rules}`")
     import deltafix.sql as door  # noqa: PLC0415  quick --help
 
     prepare_kernel(quiet=quiet)
@@ -222,6 +226,9 @@ _HELP: Final = (
     "views, .quit (or Ctrl-D) ends the session"
 )
 _COMMANDS: Final = (".exit", ".help", ".quit", ".tables")
+_ENDS: Final = frozenset({".exit", ".quit", "exit", "quit", "\\q"})
+_WORDS: Final = frozenset({"exit", "help", "quit"})
+"""What is no beginning of a statement, and typed at prompts of others."""
 
 
 def _tables(session: _Session) -> None:
@@ -253,14 +260,15 @@ def _statements(session: _Session) -> Iterator[str]:
             sys.stdout.write("\n")
             lines.clear()
             continue
-        if not lines and line.lstrip().startswith("."):
-            word = line.strip().rstrip(";").strip()
-            if word in (".quit", ".exit"):
+        word = line.strip().rstrip(";").strip()
+        if not lines and (word.startswith((".", "\\")) or word.lower() in _WORDS):
+            if word.lower() in _ENDS:
                 return
             if word == ".tables":
                 _tables(session)
             else:
-                note(_HELP if word == ".help" else f"there is no {word}: {_HELP}")
+                is_asked = word.lower() in ("help", ".help")
+                note(_HELP if is_asked else f"there is no {word}: {_HELP}")
             continue
         if not lines and not line.strip():
             continue

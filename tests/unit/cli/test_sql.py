@@ -642,6 +642,29 @@ def test_a_command_that_reads_rules_says_how_sql_is_asked(deltafix, tmp_path, co
     assert f"views.sql is SQL, and `deltafix {command}` reads rules; use " in done.err
 
 
+def test_rules_are_not_run_as_sql(deltafix, tmp_path):
+    done = deltafix("sql", tmp_path / "rights.dl")
+    assert (done.code, done.out) == (2, "")
+    said = re.sub(r"[\s│]+", "", done.err)  # it stands in a box
+    assert re.sub(r"\s", "", f"rights.dl is a program of rules: `deltafix run {tmp_path}") in said
+
+
+def test_what_was_run_before_a_command_that_fails_stays(deltafix, tmp_path):
+    state = ("--state", tmp_path / "state")
+    commands = (
+        "-c",
+        "CREATE TABLE t (a INTEGER)",
+        "-c",
+        "INSERT INTO t VALUES (1)",
+        "-c",
+        "SELECT",
+    )
+    assert deltafix("sql", *state, *commands).code == 2
+    assert deltafix("sql", *state, "-c", "SELECT * FROM t").out == "1\n"
+    told = " ".join(deltafix("sql", "--help").out.replace("│", " ").split())
+    assert "what was run before one that fails stays" in told
+
+
 def test_why_is_asked_of_views_over_files_as_the_refusal_says(deltafix, tmp_path):
     """It named a command that could not read the files."""
     (tmp_path / "views.sql").write_text(SCRIPT)
