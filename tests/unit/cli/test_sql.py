@@ -657,7 +657,7 @@ def test_what_was_run_before_a_command_that_fails_stays(deltafix, tmp_path):
         "-c",
         "INSERT INTO t VALUES (1)",
         "-c",
-        "SELECT",
+        "SELECT nope",
     )
     assert deltafix("sql", *state, *commands).code == 2
     assert deltafix("sql", *state, "-c", "SELECT * FROM t").out == "1\n"
