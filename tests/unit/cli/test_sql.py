@@ -6,11 +6,15 @@ import csv
 import math
 import os
 import re
+import subprocess
+import sys
 from operator import itemgetter
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+
+from deltafix.cli.main import BROKEN_PIPE
 
 SCRIPT = """
 CREATE TABLE edge (x INTEGER, y TEXT);
@@ -64,6 +68,19 @@ def test_what_stands_on_standard_input_beside_files_is_noted(
             assert standard_input.read() == text
         if not piped:
             os.close(read)
+
+
+def test_a_reader_of_changes_that_goes_away_is_no_error(warm_kernel) -> None:
+    make = "CREATE TABLE t (a INTEGER); CREATE VIEW v AS SELECT a FROM t"
+    load = "INSERT INTO t SELECT * FROM range(100000)"
+    command = [sys.executable, "-m", "deltafix", "sql", "-c", make, "-c", load]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
+    assert process.returncode == BROKEN_PIPE
 
 
 def test_null_an_empty_text_and_one_that_says_null_are_told_apart(deltafix) -> None:
