@@ -286,14 +286,14 @@ def take_files(db: Connection, facts: Path, *, replace: bool = False, quiet: boo
     they are kept from run to run, it is told whether `quiet` or not. Files that are of no table
     are told of. Raises SourceError.
     """
-    from deltafix.sql.files import read_table, replace_from, table_file, take_in  # noqa: PLC0415  pyarrow is slow
+    from deltafix.sql.files import lacks_file, read_table, replace_from, table_file, take_in  # noqa: PLC0415  pyarrow is slow
 
     db.begin()
     read = {}
     files = {name: table_file(facts, name) for name in db.catalog.tables}
     others = _of_no_table(db, facts)
     for name in (name for name, path in files.items() if path is None):
-        lacks = f"no {name}.parquet and no {name}.csv in {facts}"
+        lacks = lacks_file(facts, name)
         count = db.engine.count(name)
         if not count and not replace:
             db.rollback()
