@@ -7,11 +7,12 @@ the group's values gives, and groups that survive a rolled back epoch.
 from __future__ import annotations
 
 import random
+import re
 
 import pytest
 
 import deltafix
-from deltafix.errors import FunctorError
+from deltafix.errors import FunctorError, InternalError, ReducerError
 from deltafix.reactive import (
     ApproxDistinct,
     ApproxQuantile,
@@ -295,5 +296,35 @@ def test_a_reducer_that_raises_rolls_the_epoch_back_and_the_groups_with_it():
 
 
 def test_a_missing_reducer_is_named_when_connecting():
-    with pytest.raises(FunctorError, match=r"folds with .*sum.*reducers="):
+    with pytest.raises(FunctorError, match=r"folds with .*sum.*reducers=[^;]*$"):
         deltafix.connect(_program({"sum": "number"}, "number"))
+    with pytest.raises(FunctorError, match=r"reducers=\.\.\.\); given: suum, x$"):
+        given = {"x": Sum(), "suum": Sum()}
+        deltafix.connect(_program({"sum": "number"}, "number"), reducers=given)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (max, "<built-in function max>; deltafix.reactive.reducer(initial, add, remove) makes"),
+        (sum, "deltafix.reactive.reducer(initial, add, remove) makes one"),
+        (Sum, "write Sum(), one that the class makes"),
+        (3, "is no reducer: 3;"),
+    ],
+)
+def test_what_is_no_reducer_is_refused_when_connecting(given, says):
+    with pytest.raises(ReducerError, match=re.escape(says)) as caught:
+        deltafix.connect(_program({"sum": "number"}, "number"), reducers={"sum": given})
+    assert str(caught.value).startswith("reducers['sum'] is no reducer")
+
+
+def test_a_reducer_that_breaks_its_laws_is_found_by_the_invariants():
+    wrong = reducer(0, lambda acc, value: acc + value, lambda acc, _: acc)
+    with deltafix.connect(_program({"sum": "number"}, "number"), reducers={"sum": wrong}) as db:
+        with db.transaction() as tx:
+            tx.insert("sale", [("a", 1, 3), ("a", 2, 4)])
+        db.check_invariants()
+        with db.transaction() as tx:
+            tx.delete("sale", [("a", 1, 3)])
+        with pytest.raises(InternalError, match="differ from a fold of all rows"):
+            db.check_invariants()

@@ -15,7 +15,7 @@ import pytest
 from tests.faults.killing import forking, killed
 
 import deltafix.sql
-from deltafix.cli.serve import run_script
+from deltafix.cli.scripts import run_script
 
 pytestmark = pytest.mark.usefixtures("warm_kernel")
 

@@ -70,6 +70,10 @@ def find_reducer(name: str) -> Reducer[Any, Any, Any]:
     module_name, colon, attribute = name.partition(":")
     if not (module_name and colon and attribute):
         raise ReducerError(f"{name!r} is not module:name, as in my_app.reducers:total")
+    if module_name.endswith(".py"):
+        module = ".".join(Path(module_name).with_suffix("").parts)
+        message = f"{module_name!r} is a file, and a module is named: write {module}:{attribute}"
+        raise ReducerError(message)
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
@@ -97,10 +101,20 @@ def sample_values(text: str) -> list[Any]:
     try:
         values = json.loads(text)
     except ValueError as error:
-        raise ReducerError(f"--values is not JSON: {error}") from error
+        raise ReducerError(f"--values is not JSON: {error}{_as_list(text)}") from error
     if not isinstance(values, list) or not values:
-        raise ReducerError(f"--values takes a JSON list of at least one value, not {text}")
+        message = f"--values takes a JSON list of at least one value, not {text}{_as_list(text)}"
+        raise ReducerError(message)
     return [_hashable(value) for value in values]
+
+
+def _as_list(text: str) -> str:
+    """How values are written that lack the brackets."""
+    try:
+        values = json.loads(f"[{text}]")
+    except ValueError:
+        return ""
+    return f"; write '{json.dumps(values)}'" if text.strip() not in ("", "[]") else ""
 
 
 def _hashable(value: Any) -> Any:

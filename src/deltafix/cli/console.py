@@ -182,7 +182,7 @@ def prepare_kernel(*, quiet: bool = False) -> None:
 
     if is_ready():
         return
-    what = "compiling the kernel, once (about 30 s)"
+    what = "compiling the kernel, once (about a minute)"
     if not sys.stderr.isatty():
         note(f"deltafix: {what} …", quiet=quiet)
     with progress(what, quiet=quiet):

@@ -113,7 +113,7 @@ class _Files:
     def load(self) -> int:
         """Read what is new or has changed; how many rows of tables came and went."""
         from deltafix.engine.follow import mark_of  # noqa: PLC0415  quick --help
-        from deltafix.sql.files import read_table  # noqa: PLC0415  pyarrow is slow
+        from deltafix.sql.files import lacks_file, read_table  # noqa: PLC0415  pyarrow is slow
 
         db = self._project.connection
         total = 0
@@ -126,11 +126,7 @@ class _Files:
             is_first = table.name not in self._stamps
             self._stamps[table.name] = stamp
             if path is None or stamp is None:
-                files = (
-                    f"no {path}"
-                    if path is not None
-                    else f"no {table.name}.parquet and no {table.name}.csv in {self._facts}"
-                )
+                files = lacks_file(self._facts, table.name) if path is None else f"no {path}"
                 if is_first:
                     note(f"note: {table.shown} has no rows: {files}", quiet=self._quiet)
                 else:

@@ -136,7 +136,7 @@ def _view_rows(script: Path, facts: Path, *, quiet: bool) -> dict[str, tuple[str
     with closing(door.connect()) as db, progress(f"running {script.name}", quiet=quiet):
         for _ in db.run(read_text(script), (), str(script)):
             pass
-        take_files(db, facts, whole=True, quiet=quiet)
+        take_files(db, facts, quiet=quiet)
         views = {}
         for name in db.catalog.views:
             cursor = db.execute(f'SELECT * FROM "{name}"')  # noqa: S608

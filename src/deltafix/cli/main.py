@@ -15,7 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
-from deltafix.errors import DeltafixError, InternalError, SourceError
+from deltafix.errors import DeltafixError, InternalError, SourceError, SubscriberError
 from deltafix.interrupt import INTERRUPTED, outcome
 from deltafix.paths import local_path
 
@@ -87,10 +87,10 @@ def _run(arguments: list[str], debug: bool) -> int:
     except (KeyboardInterrupt, _InterruptedError):
         return _interrupted()
     except BrokenPipeError:
-        # The reader went away (`| head`). Python would complain again when it closes stdout.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return BROKEN_PIPE
+        return _unread()
     except DeltafixError as error:
+        if isinstance(error, SubscriberError) and isinstance(error.__cause__, BrokenPipeError):
+            return _unread()  # of changes that a commit prints
         if debug:
             raise
         if _is_of_interrupt(error):
@@ -108,6 +108,12 @@ def _run(arguments: list[str], debug: bool) -> int:
         )
         return BUG
     return 0
+
+
+def _unread() -> int:
+    """The reader went away (`| head`). Python would complain again when it closes stdout."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return BROKEN_PIPE
 
 
 def _interrupted() -> int:

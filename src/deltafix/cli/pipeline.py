@@ -93,7 +93,7 @@ def run(
         note(f"executor {where}", quiet=quiet)
         for line in opened.maintainer.db.recovered:
             note(f"note: {line}", quiet=quiet)
-        count = 0
+        count, last = 0, 0
         epochs = opened.follow(seconds, _rest, _stopped) if seconds else opened.drain()
         with progress("taking what is new", quiet=quiet):
             for epoch in epochs:
@@ -102,6 +102,11 @@ def run(
                     where = opened.maintainer.keeper.why
                     note(f"executor {where}", quiet=quiet)
                 _tell(epoch, json=json, quiet=quiet)
+                last = epoch.epoch if any(map(any, epoch.out.values())) else last
+        if last:
+            rows = f"`deltafix pipeline replay {file} {last}` prints the rows of epoch {last}"
+            folders = ", ".join(str(output.path) for output in config.outputs)
+            note(f"{rows}; all are in {folders}, as Parquet with signs", quiet=quiet)
         if not count:
             note(f"nothing new; the state is epoch {opened.maintainer.epoch}", quiet=quiet)
 

@@ -50,6 +50,9 @@ Strategy: TypeAlias = Literal[
 
 _TO_STDOUT: Final = "-"
 
+_NAMED: Final = 3
+"""Files that a note names."""
+
 
 def run(
     program_file: Annotated[
@@ -159,6 +162,7 @@ def _write(
     outputs = [item for item in program.directives if item.kind in ("output", "printsize")]
     if not outputs:
         note("note: no .output and no .printsize, so there is nothing to write", quiet=quiet)
+    written: dict[str, None] = {}
     for directive in outputs:
         name = directive.relation
         if directive.kind == "printsize":
@@ -167,7 +171,12 @@ def _write(
             printed = folder is None or directive.parameters.get("IO") in ("stdout", "json")
             with progress(f"writing {name}", quiet=quiet or printed):
                 rows = db.ordered(name)
-                write_output(schemas[name], directive.parameters, rows, folder, sys.stdout)
+                path = write_output(schemas[name], directive.parameters, rows, folder, sys.stdout)
+            written |= {} if path is None else {str(path): None}
+    if written and folder == Path():
+        more = ", ..." if len(written) > _NAMED else ""
+        names = ", ".join([*written][:_NAMED])
+        note(f"note: the outputs are here, as {names}{more}; -D - prints them", quiet=quiet)
 
 
 class _Clock:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import sys
 from functools import partial
 from pathlib import Path
@@ -15,7 +14,7 @@ from deltafix.cli.console import note, prepare_kernel, progress, require_package
 from deltafix.cli.inputs import StrictlyFollowed, fact_dir, facts_folder, warner
 from deltafix.cli.loaded import followed, loaded
 from deltafix.cli.program_options import FunctorsFile, Include, Macros, WordSize, reading
-from deltafix.errors import SourceError
+from deltafix.cli.scripts import require_made, run_script, told
 from deltafix.paths import local_path, read_text
 
 if TYPE_CHECKING:
@@ -149,9 +148,8 @@ def _serve_sql(
     text = read_text(script)
     with contextlib.closing(door.connect(":memory:" if state is None else local_path(state))) as db:
         if state is not None and db.catalog.definitions:
-            _require_made(db, script, text, state)
-            reason = f"which has the tables and views of {script}; the script is not run again"
-            note(f"note: rows are those of {state}, {reason}", quiet=quiet)
+            require_made(db, script, text, str(state))
+            note(told(script, str(state)), quiet=quiet)
         else:
             with progress(f"running {script.name}", quiet=quiet):
                 run_script(db, text, str(script), whole=state is not None)
@@ -162,59 +160,3 @@ def _serve_sql(
             folder = TableFolder(db, facts, partial(note, quiet=quiet), (script, text))
             folder.load()
         run(db, folder)
-
-
-_CONTROL = re.compile(r"\b(?:BEGIN|START|COMMIT|END|ROLLBACK|ABORT)\b", re.IGNORECASE)
-
-
-def run_script(db: Connection, text: str, path: str, *, whole: bool) -> None:
-    """Run a script: `whole` in one transaction, so that no start leaves a part of it in a folder.
-
-    Raises SqlError: then nothing has been run, where it is whole.
-    """
-    from deltafix.sql.text import exp, statements  # noqa: PLC0415  quick --help
-
-    if whole:
-        # reading a script twice is half of its time: only where a word of one stands in it
-        for statement in statements(text, db.dialect, path) if _CONTROL.search(text) else ():
-            if isinstance(statement.node, exp.Transaction | exp.Commit | exp.Rollback):
-                message = f"a script whose rows are kept is one transaction: {statement.verb} in it"
-                raise statement.operational(message, "leave BEGIN, COMMIT and ROLLBACK out")
-        db.begin()
-    with db:
-        for _ in db.run(text, (), path):
-            pass
-
-
-def _require_made(db: Connection, script: Path, text: str, state: Path) -> None:
-    """Require of a folder that it has the tables and views that the script makes.
-
-    Raises SourceError that names what differs, and SqlError for a script that is none.
-    """
-    import deltafix.sql as door  # noqa: PLC0415  quick --help
-    from deltafix.sql.described import described  # noqa: PLC0415
-    from deltafix.sql.text import exp  # noqa: PLC0415
-
-    with contextlib.closing(door.connect(dialect=db.dialect)) as other:
-        for _ in other.run(text, (), str(script), kinds=(exp.Create, exp.Alter, exp.Drop)):
-            pass
-        wanted = described(other.catalog)
-    existing = described(db.catalog)
-    for name, (kind, parts) in wanted.items():
-        if name not in existing:
-            difference = f"no {kind} {name}, which {script} makes"
-            way_out = "have it made"
-        else:
-            is_kind, has = existing[name]
-            ours, theirs = ([*parts], [*has]) if kind == is_kind else ([kind], [is_kind])
-            if ours == theirs:
-                continue
-            sides = (
-                (state, [part for part in theirs if part not in ours]),
-                (script, [part for part in ours if part not in theirs]),
-            )
-            only = "; ".join(f"only {of} has {', '.join(some)}" for of, some in sides if some)
-            difference = f"another {kind} {name} than {script} makes: {only or 'in another order'}"
-            way_out = f"write what is there into {script}, or have it changed"
-        way_out += f" there by `deltafix sql --state {state}`, or serve into another folder"
-        raise SourceError(f"{state} has {difference}; {way_out}", value=name)

@@ -21,6 +21,7 @@ import typer
 from deltafix.cli.console import hidden, note, prepare_kernel, printing, progress
 from deltafix.cli.inputs import MaxRounds, MaxRows, Timeout, fact_dir
 from deltafix.cli.output import changed
+from deltafix.cli.scripts import is_made, is_whole, require_made, told
 from deltafix.cli.tab import offer, sql_words
 from deltafix.diagnostics import did_you_mean, plural
 from deltafix.doing import tell
@@ -49,7 +50,8 @@ def sql(
             "-c",
             "--command",
             metavar="SQL",
-            help="Statements to run after the files. Repeatable.",
+            help="Statements to run after the files. Repeatable: what was run before one that "
+            "fails stays, unless BEGIN opened a transaction.",
         ),
     ] = None,
     dialect: Annotated[Dialect, typer.Option(help="Whose SQL it is.")] = "duckdb",
@@ -57,6 +59,7 @@ def sql(
         Path | None,
         fact_dir(
             "Take in each table's file of this folder after the scripts: TABLE.parquet, .csv. "
+            "Without one, and without rows, a table is an error. "
             "With --state its rows are those of the file from then on, by the difference."
         ),
     ] = None,
@@ -68,13 +71,24 @@ def sql(
     max_rounds: MaxRounds = None,
     timeout: Timeout = None,
     quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="No changes of views, no notes, no progress.")
+        bool,
+        typer.Option(
+            "--quiet",
+            "-q",
+            help="No changes of views, no progress; no notes, but of tables of --state without "
+            "their file.",
+        ),
     ] = False,
 ) -> None:
     """Run SQL: tables in memory or a folder, views kept up to date, and what changed in each.
 
-    Without files and without -c, statements come from the terminal or from standard input.
+    Without files and without -c, statements come from the terminal or from standard input. With
+    --state a script that makes tables or views is one transaction, and is run once: where they are
+    there, it is compared with them.
     """
+    rules = next((file for file in files or () if file.suffix == ".dl"), None)
+    if rules is not None:
+        raise typer.BadParameter(f"{rules} is a program of rules: `deltafix run {rules}`")
     import deltafix.sql as door  # noqa: PLC0415  quick --help
 
     prepare_kernel(quiet=quiet)
@@ -90,7 +104,7 @@ def sql(
             db = stack.enter_context(contextlib.closing(opened))
         session = _Session(db, quiet=quiet)
         for file in files or ():
-            session.run(read_text(file), str(file))
+            _run_file(session, file, state, quiet=quiet)
         if facts is not None:
             with progress("reading files", quiet=quiet):
                 take_files(db, facts, replace=state is not None, quiet=quiet)
@@ -105,6 +119,20 @@ def sql(
             session.run(sys.stdin.read(), "<stdin>")
         if db.in_transaction:
             note("note: BEGIN opened a transaction that nothing committed; it is rolled back")
+
+
+def _run_file(session: _Session, file: Path, state: str | None, *, quiet: bool) -> None:
+    """Run a script; what makes tables or views in a state, whole, or not where they are there."""
+    db, text, path = session.db, read_text(file), str(file)
+    if state is None or not is_whole(db, text, path):
+        session.run(text, path)
+    elif is_made(db, text, path):
+        require_made(db, file, text, state)
+        note(told(file, state), quiet=quiet)
+    else:
+        db.begin()
+        with db:
+            session.run(text, path)
 
 
 _UNREAD: Final = (
@@ -198,6 +226,9 @@ _HELP: Final = (
     "views, .quit (or Ctrl-D) ends the session"
 )
 _COMMANDS: Final = (".exit", ".help", ".quit", ".tables")
+_ENDS: Final = frozenset({".exit", ".quit", "exit", "quit", "\\q"})
+_WORDS: Final = frozenset({"exit", "help", "quit"})
+"""What is no beginning of a statement, and typed at prompts of others."""
 
 
 def _tables(session: _Session) -> None:
@@ -229,14 +260,15 @@ def _statements(session: _Session) -> Iterator[str]:
             sys.stdout.write("\n")
             lines.clear()
             continue
-        if not lines and line.lstrip().startswith("."):
-            word = line.strip().rstrip(";").strip()
-            if word in (".quit", ".exit"):
+        word = line.strip().rstrip(";").strip()
+        if not lines and (word.startswith((".", "\\")) or word.lower() in _WORDS):
+            if word.lower() in _ENDS:
                 return
             if word == ".tables":
                 _tables(session)
             else:
-                note(_HELP if word == ".help" else f"there is no {word}: {_HELP}")
+                is_asked = word.lower() in ("help", ".help")
+                note(_HELP if is_asked else f"there is no {word}: {_HELP}")
             continue
         if not lines and not line.strip():
             continue
@@ -246,45 +278,59 @@ def _statements(session: _Session) -> Iterator[str]:
             lines.clear()
 
 
-def take_files(
-    db: Connection, facts: Path, *, whole: bool = False, replace: bool = False, quiet: bool
-) -> None:
+def take_files(db: Connection, facts: Path, *, replace: bool = False, quiet: bool) -> None:
     """Insert the rows of each table's file, as one transaction; or `replace` the table's by them.
 
-    A table without a file is told of; with `whole` it is an error, unless it has rows. Raises
-    SourceError.
+    A table without a file keeps the rows that it has, which is told. It must have some, since a
+    view says something else without them, and a name may be misspelt; but with `replace`, where
+    they are kept from run to run, it is told whether `quiet` or not. Files that are of no table
+    are told of. Raises SourceError.
     """
-    from deltafix.sql.files import read_table, replace_from, table_file, take_in  # noqa: PLC0415  pyarrow is slow
+    from deltafix.sql.files import lacks_file, read_table, replace_from, table_file, take_in  # noqa: PLC0415  pyarrow is slow
 
     db.begin()
     read = {}
     files = {name: table_file(facts, name) for name in db.catalog.tables}
-    done, of = 0, sum(path.stat().st_size for path in files.values() if path is not None)
-    for name, path in files.items():
-        if path is None:
-            lacks = f"no {name}.parquet and no {name}.csv in {facts}"
-            if whole and not db.execute(f'SELECT 1 FROM "{name}" LIMIT 1').fetchall():  # noqa: S608
-                db.rollback()
-                names = [file.name for file in facts.iterdir() if file not in files.values()]
-                instead = did_you_mean(
-                    f"{name}.csv", names, "one without rows has a file of its header alone"
-                )
-                raise SourceError(f"table {name} has no rows: {lacks}; {instead}", value=name)
-            note(f"note: {lacks}", quiet=quiet)
-            continue
+    others = _of_no_table(db, facts)
+    for name in (name for name, path in files.items() if path is None):
+        lacks = lacks_file(facts, name)
+        count = db.engine.count(name)
+        if not count and not replace:
+            db.rollback()
+            instead = did_you_mean(
+                f"{name}.csv", others, "one without rows has a file of its header alone"
+            )
+            raise SourceError(f"table {name} has no rows: {lacks}; {instead}", value=name)
+        left = f"keeps its {plural(count, 'row')}" if count else "has no rows"
+        note(f"note: {lacks}; table {name} {left}", quiet=quiet and not replace)
+    if others:
+        hints = {file: did_you_mean(Path(file).stem, db.catalog.tables) for file in others}
+        named = ", ".join(f"{file} ({hint})" if hint else file for file, hint in hints.items())
+        note(f"note: not read, of no table, in {facts}: {named}", quiet=quiet)
+    paths = {name: path for name, path in files.items() if path is not None}
+    done, of = 0, sum(path.stat().st_size for path in paths.values())
+    for name, path in paths.items():
         tell(f"taking in {name}", done, of)
         done += path.stat().st_size
         if replace:
-            rows, others = read_table(path, db.catalog.tables[name].relation.columns)
+            rows, more = read_table(path, db.catalog.tables[name].relation.columns)
             read[name] = path, rows
         else:
-            others = take_in(db, name, path)
-        if others:
-            shown_others = ", ".join(others)
-            note(f"note: {path}: table {name} has no column {shown_others}", quiet=quiet)
+            more = take_in(db, name, path)
+        if more:
+            note(f"note: {path}: table {name} has no column {', '.join(more)}", quiet=quiet)
     replace_from(db, read)
     tell("", of, of)
     db.commit()
+
+
+def _of_no_table(db: Connection, facts: Path) -> list[str]:
+    """Files of a folder that are of no table, by their names; `run` writes those of views."""
+    return sorted(
+        file.name
+        for file in facts.iterdir()
+        if file.suffix in (".csv", ".parquet") and file.stem not in db.catalog.relations
+    )
 
 
 # --- deltafix run views.sql --------------------------------------------------------------------
@@ -306,7 +352,7 @@ def run_views(
     with door.connect(**settings) as db, progress(f"running {file.name}", quiet=quiet):
         for _ in db.run(read_text(file), (), str(file)):
             pass
-        take_files(db, facts, whole=True, quiet=quiet)
+        take_files(db, facts, quiet=quiet)
         if not db.catalog.views:
             note("note: no view, so there is nothing to write", quiet=quiet)
         for number, name in enumerate(db.catalog.views):

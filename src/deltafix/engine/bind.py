@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from deltafix.diagnostics import did_you_mean
-from deltafix.errors import FunctorError
+from deltafix.errors import FunctorError, ReducerError
 from deltafix.facts.logical_types import LogicalType
 from deltafix.facts.shapes import Shape
 from deltafix.facts.values import (
@@ -210,6 +210,18 @@ class _Folds:
 
     def _taken(self, value: Any) -> Any:
         return value if self.given is None else self.given.decode(value)
+
+
+def require_reducers(reducers: Mapping[str, Any]) -> None:
+    """Raise ReducerError for what is no reducer: a class, a function, anything without `remove`."""
+    for name, given in reducers.items():
+        if isinstance(given, type):
+            way_out = f"write {given.__name__}(), one that the class makes"
+        elif all(hasattr(given, part) for part in ("initial", "add", "remove", "finish")):
+            continue
+        else:
+            way_out = "deltafix.reactive.reducer(initial, add, remove) makes one"
+        raise ReducerError(f"reducers[{name!r}] is no reducer: {given!r}; {way_out}")
 
 
 def folding(program: Program, reducers: Mapping[str, UserReducer]) -> Mapping[str, UserReducer]:

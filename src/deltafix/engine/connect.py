@@ -7,9 +7,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from deltafix.diagnostics import suggest
+from deltafix.engine.bind import require_reducers
 from deltafix.engine.database import Database
 from deltafix.engine.outside import Users
-from deltafix.engine.run import Budget
+from deltafix.engine.run import STRATEGIES, Budget
 from deltafix.errors import ProgramError
 from deltafix.rules.ast import Program
 from deltafix.store.disk import FSYNC
@@ -66,14 +68,13 @@ def connect(
     Raises:
         ProgramError: the program is not valid; carries every diagnostic.
         FunctorError: a functor or reducer of the program was not given, or failed on its facts.
+        ReducerError: what was given for a reducer is none.
         ValueError: an unknown strategy or fsync policy, or less than one thread.
         StateInUseError: another database has the folder.
         StateError: the folder is damaged, or of another program.
     """
-    if fsync not in FSYNC:
-        raise ValueError(f"unknown fsync={fsync!r}; one of {', '.join(FSYNC)}")
-    if threads is not None and threads < 1:
-        raise ValueError(f"threads={threads}: at least 1, or None for one a processor")
+    require_settings(strategy, fsync, threads)
+    require_reducers(reducers)
     if isinstance(program, str):
         from deltafix.datalog.program import Program as Text  # noqa: PLC0415
 
@@ -96,3 +97,18 @@ def connect(
         program, path, fsync, strategy=strategy, budget=budget, users=users, profile=profile,
         physical=physical,
     )  # fmt: skip
+
+
+def require_settings(
+    strategy: str = "wavefront", fsync: str = "always", threads: int | None = None
+) -> None:
+    """Raise ValueError for what `connect` does not take of these."""
+    if fsync not in FSYNC:
+        raise ValueError(f"unknown fsync={fsync!r}; one of {', '.join(FSYNC)}")
+    if threads is not None and threads < 1:
+        raise ValueError(f"threads={threads}: at least 1, or None for one a processor")
+    known = [*STRATEGIES, "auto"]
+    if strategy not in known:
+        hint = suggest(strategy, known)
+        message = f"unknown strategy {strategy!r}; one of {', '.join(known)}"
+        raise ValueError(message + (f" (did you mean {hint!r}?)" if hint else ""))

@@ -58,6 +58,8 @@ def outside_strata(
     for name in (fold.op for fold in (*linked.folds.values(), *folds)):
         if name.startswith("@@") and name[2:] not in users.reducers:
             message = f"the program folds with {name[2:]}; pass it: connect(..., reducers=...)"
+            if users.reducers:
+                message += f"; given: {', '.join(sorted(users.reducers))}"
             raise FunctorError(message)
     for number, outside in linked.outside.items():
         fold = outside.layer.fold

@@ -117,7 +117,7 @@ def prepare(progress: Progress | None = None, *, quiet: bool = False) -> bytes:
     if code is None:
         folder = cache_folder()
         if not quiet:
-            message = "deltafix: compiling the kernel, once (about 30 s); it is kept in %s"
+            message = "deltafix: compiling the kernel, once (about a minute); it is kept in %s"
             logging.getLogger("deltafix").warning(message, folder)
         code = make(cpu(), progress)
         _compiled.append(code)

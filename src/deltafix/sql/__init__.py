@@ -87,6 +87,7 @@ def connect(
         MissingDependencyError: sqlglot is not installed: `pip install 'deltafix[sql]'`.
         StateInUseError: another connection has the folder.
         StateError: the folder is damaged, or one of rules and not of SQL.
-        ValueError: an unknown dialect.
+        TypeError: an unknown setting.
+        ValueError: an unknown dialect, strategy or fsync policy, or less than one thread.
     """
     return open_connection(path, dialect, settings)

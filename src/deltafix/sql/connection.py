@@ -9,14 +9,17 @@ fails changes nothing.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
 
+from deltafix.diagnostics import suggest
 from deltafix.doing import hearer, tell
-from deltafix.errors import SqlError, SqlIntegrityError, SqlProgrammingError
+from deltafix.engine.connect import require_settings
+from deltafix.errors import SqlError, SqlIntegrityError, SqlProgrammingError, StateInUseError
 from deltafix.facts.relation_delta import html_table
 from deltafix.rules.show import show_rule
 from deltafix.sql import edits, reading, scans
@@ -359,4 +362,28 @@ def open_connection(path: str | Path, dialect: str, settings: Mapping[str, Any])
     """See `deltafix.sql.connect`."""
     if dialect not in DIALECTS:
         raise ValueError(f"unknown dialect {dialect!r}; one of {', '.join(DIALECTS)}")
-    return Connection(path, dialect, settings)
+    for name, value in settings.items():
+        if name not in _SETTINGS:
+            close = suggest(name, ["dialect", *_SETTINGS, *_FOLDER])
+            if close in _FOLDER:
+                way_out = f"the folder is the first argument: connect({str(value)!r})"
+            elif close is not None:
+                way_out = f"did you mean {close!r}?"
+            else:
+                way_out = f"there are: dialect, {', '.join(_SETTINGS)}"
+            raise TypeError(f"connect() of SQL takes no {name!r}; {way_out}")
+    require_settings(**{name: settings[name] for name in _CHECKED if name in settings})
+    try:
+        return Connection(path, dialect, settings)
+    except StateInUseError as error:
+        owner: Any = error.values.get("owner", {})
+        if owner.get("pid") != os.getpid():
+            raise
+        message = f"{error}; `with` of a SQL connection commits and does not close it: db.close()"
+        raise StateInUseError(message, **error.values) from None
+
+
+_CHECKED = ("strategy", "fsync", "threads")
+_SETTINGS = ("max_rows", "max_rounds", "timeout", *_CHECKED)
+_FOLDER = ("state", "path", "folder", "file", "database", "db")
+"""What others call the argument that has the folder."""

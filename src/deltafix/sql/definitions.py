@@ -33,7 +33,10 @@ class Definitions(Editing):
             if node.args.get("exists"):
                 return 0
             message = f"there is a table or view {name!r} already"
-            raise statement.wrong(message, named, "DROP it first, or choose another name")
+            way_out = "write IF NOT EXISTS to leave it as it is, or choose another name"
+            kind = "VIEW" if name in self.catalog.views else "TABLE"
+            loses = "" if kind == "VIEW" else ", which takes its rows away"
+            raise statement.wrong(message, named, f"{way_out}; DROP {kind} {name}{loses}")
         self._edits_first()
         if self._durable:
             durable.check(statement, self.dialect)

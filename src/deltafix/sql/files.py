@@ -36,7 +36,15 @@ from deltafix.sql.types import BLOB, INTERVAL, TEXT, TIME, Column, SqlType, row_
 if TYPE_CHECKING:
     from deltafix.sql.connection import Connection
 
-__all__ = ["Nulls", "read_table", "replace_from", "table_file", "take_in", "write_view"]
+__all__ = [
+    "Nulls",
+    "lacks_file",
+    "read_table",
+    "replace_from",
+    "table_file",
+    "take_in",
+    "write_view",
+]
 
 
 def table_file(folder: Path, name: str) -> Path | None:
@@ -47,6 +55,11 @@ def table_file(folder: Path, name: str) -> Path | None:
         message = f"{folder} has {shown}, and a table has one file; take one of them away"
         raise SourceError(message, value=name)
     return paths[0] if paths else None
+
+
+def lacks_file(folder: Path, name: str) -> str:
+    """That a table has no file in a folder."""
+    return f"no {name}.parquet and no {name}.csv in {folder}"
 
 
 _KINDS = ("parquet", "csv")

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from deltafix.engine.follow import Mark, Problem, ProgramEdit, mark_of
 from deltafix.errors import DeltafixError, SourceError, SqlError
 from deltafix.facts.carets import with_caret
-from deltafix.sql.files import read_table, replace_from, table_file, take_in
+from deltafix.sql.files import lacks_file, read_table, replace_from, table_file, take_in
 
 if TYPE_CHECKING:
     from deltafix.sql.connection import Connection
@@ -74,7 +74,7 @@ class TableFolder:
         return None
 
     def load(self) -> None:
-        """Take every file in, in one transaction.
+        """Take every file in, in one transaction. A table with neither file nor rows is told of.
 
         Raises SourceError for a file that cannot be read, and for one whose table has rows already.
         """
@@ -95,6 +95,10 @@ class TableFolder:
         except BaseException:
             self._db.rollback()
             raise
+        for name in self._db.catalog.tables:
+            if name not in self._files and not self._db.engine.count(name):
+                lacks = lacks_file(self._folder, name)
+                self._tell(f"note: {lacks}; table {name} has no rows, and none is followed")
 
     def poll(self) -> None:
         """Look once, and take in what has changed and was at rest."""

@@ -28,6 +28,7 @@ from deltafix.errors import (
     SqlError,
     SqlOperationalError,
     SqlProgrammingError,
+    StateError,
 )
 from deltafix.sql import durable
 from deltafix.sql.catalog import Catalog
@@ -88,13 +89,20 @@ class Maintained:
                 functions.update(self._known.functions())
                 return self._program(self._known)
 
-            self._db = connect_engine(
-                program_of,
-                self._path,
-                functors=functions,
-                reducers=self.catalog.reducers,
-                **self._settings,
-            )
+            try:
+                self._db = connect_engine(
+                    program_of,
+                    self._path,
+                    functors=functions,
+                    reducers=self.catalog.reducers,
+                    **self._settings,
+                )
+            except StateError as error:
+                if "differences" not in error.values or self.catalog.definitions:
+                    raise
+                message = f"{self._path} is a state of rules, and not of SQL: "
+                message += f"deltafix.connect(PROGRAM, {str(self._path)!r}) opens it"
+                raise StateError(message, **error.values) from None
             if self._durable:
                 self._recover(self._db)
             self._db.settle()  # what holds without rows is there before them, in no delta

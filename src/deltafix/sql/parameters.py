@@ -12,6 +12,7 @@ from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from deltafix.diagnostics import plural
 from deltafix.errors import SqlError
 from deltafix.sql import intervals
 from deltafix.sql.binary import to_text
@@ -253,7 +254,7 @@ def _values(statement: Statement, parameters: Parameters, form: Form) -> Sequenc
 
 
 def _count(statement: Statement, wanted: int, given: int) -> SqlError:
-    message = f"{wanted} parameters in the statement, {given} given"
+    message = f"{plural(wanted, 'parameter')} in the statement, {given} given"
     return statement.wrong(message, None, "give one value for each ?")
 
 

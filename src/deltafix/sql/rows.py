@@ -115,11 +115,14 @@ def encoded(
             message = f"row {row}, {message}"
         if value is None:
             raise statement.integrity(message, "give it a value", node=node) from None
-        raise statement.data(message, node, _without_zone(statement, column, value)) from None
+        raise statement.data(message, node, _way_out(statement, column, value)) from None
 
 
-def _without_zone(statement: Statement, column: Column, value: SqlValue) -> str | None:
-    """What to do about a moment without a zone for a column of those with one."""
+def _way_out(statement: Statement, column: Column, value: SqlValue) -> str | None:
+    """What to do about a moment without a zone for a column of those with one; or a whole float."""
+    if column.type.is_integer and isinstance(value, float) and value.is_integer():
+        as_whole = f"df.astype({{{column.name!r}: 'Int64'}})"
+        return f"give it as int; a frame of pandas has it so, and NULLs beside it, by {as_whole}"
     if column.type is not TIMESTAMPTZ or not isinstance(value, datetime):
         return None
     kind = "TIMESTAMP_NTZ" if statement.dialect == "spark" else "TIMESTAMP"
@@ -155,7 +158,8 @@ def given(statement: Statement, table: Table, rows: Any, columns: Sequence[str] 
         isinstance(rows, Iterable) or hasattr(rows, "__arrow_c_stream__")
     ):
         message = f"rows are given as an iterable of rows, or a frame, not as {type(rows).__name__}"
-        raise statement.wrong(message, None, _ROWS)
+        is_lazy = hasattr(rows, "collect")  # as polars has frames that are not computed yet
+        raise statement.wrong(message, None, "call .collect()" if is_lazy else _ROWS)
     if not isinstance(rows, list | tuple):
         from deltafix.sql.columns import framed  # noqa: PLC0415  pyarrow is slow to import
 

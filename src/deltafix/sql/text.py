@@ -197,6 +197,22 @@ class Statement:
             first = first if word is None else word.start()
         return span_of(self.text, self.start + first, self.start + last, self.path)
 
+    def word(self, name: str, node: exp.Expr) -> exp.Expr:
+        """The last such word in a node behind its first, or the next behind it, or the node itself.
+
+        For what sqlglot notes no place of: the name of a type.
+        """
+        words, span = self.text[self.start : self.end], self.span(node)
+        word = re.compile(rf"\b{re.escape(name)}\b", re.IGNORECASE)
+        found = word.search(words, span.end - self.start)
+        for inner in word.finditer(words, span.start - self.start + 1, span.end - self.start):
+            found = inner
+        if found is None:
+            return node
+        placed = exp.to_identifier(name)
+        placed.meta.update(start=found.start(), end=found.end() - 1)
+        return placed
+
     def _offset(self, offset: int) -> int:
         """Where in this text is what is at a place of the tree's."""
         return offset + next((by for end, by in reversed(self.moved()) if end <= offset), 0)
@@ -272,6 +288,8 @@ class Statement:
         way_out = f"did you mean {close!r}?" if close else f"there is: {listed}"
         if not known:
             way_out = f"there is no {what} yet"
+        if isinstance(node, exp.Column) and node.this.args.get("quoted") and not node.table:
+            way_out += f"; a text takes single quotes: '{name}'"
         return self.error(SqlProgrammingError, f"unknown {what} {name!r}", node, way_out)
 
     def wrong(self, message: str, node: exp.Expr | None, way_out: str) -> SqlError:
@@ -297,8 +315,18 @@ class Statement:
     def data(
         self, message: str, node: exp.Expr | None = None, way_out: str | None = None
     ) -> SqlError:
-        """The error for a value that its type does not hold."""
-        return self.error(SqlDataError, message, node, way_out)
+        """The error for a value that its type does not hold.
+
+        Without a node, and about a text that stands once in the statement, it is about that.
+        """
+        error = self.error(SqlDataError, message, node, way_out)
+        about = re.match("'[^']*'(?= is no )", message) if node is None else None
+        words = self.text[self.start : self.end]
+        if about is None or words.count(about[0]) != 1:
+            return error
+        start = self.start + words.index(about[0])
+        span = span_of(self.text, start, start + len(about[0]), self.path)
+        return _error(SqlDataError, message, span, way_out, self.text)
 
     def integrity(
         self,

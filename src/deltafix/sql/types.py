@@ -21,6 +21,7 @@ from decimal import Decimal
 from functools import cache
 from typing import Any, Final, TypeAlias
 
+from deltafix.diagnostics import suggest
 from deltafix.facts.logical import as_json
 from deltafix.facts.logical_types import (
     DECIMALS,
@@ -440,6 +441,8 @@ _NAMES: Final = {
     "BINARY": BLOB,
     "VARBINARY": BLOB,
 }
+_SPELLED: Final = ("INTEGER", "DECIMAL", *(name for name in _NAMES if name != "TIMESTAMPNTZ"))
+"""Names that a misspelt one may have been meant for."""
 _BY_NAME: Final = {kind.name: kind for kind in (*_NAMES.values(), NULL)}
 _WAY_OUT = (
     "types are SMALLINT, INTEGER, BIGINT, DOUBLE, DECIMAL(18, 4), TEXT, VARCHAR, BOOLEAN, "
@@ -510,8 +513,11 @@ def written_type(statement: Statement, written: exp.Expr | None, node: exp.Expr)
         if kind is not None and not sizes and (kind, statement.dialect) != (TIME, "spark"):
             return kind
     shown = "none" if written is None else written.sql()
-    way_out = _INSTEAD.get(shown.partition("(")[0], _WAY_OUT)
-    raise statement.refused(f"type {shown}", node, way_out)
+    name = shown.partition("(")[0]
+    close = suggest(name.upper(), _SPELLED, 0.7)
+    otherwise = _WAY_OUT if close in (None, name.upper()) else f"did you mean {close}?"
+    way_out = _INSTEAD.get(name, otherwise)
+    raise statement.refused(f"type {shown}", statement.word(name, node), way_out)
 
 
 def _written_struct(statement: Statement, written: exp.Expr, node: exp.Expr) -> SqlType:
@@ -667,6 +673,9 @@ def _decimals(value: float | str, kind: SqlType) -> str:
 
 
 _PYTHON: Final = {
+    TEXT: "str",
+    BOOLEAN: "bool",
+    DOUBLE: "float, int or decimal.Decimal",
     DATE: "datetime.date",
     TIME: "datetime.time without a zone",
     TIMESTAMP: "datetime.datetime without a zone",

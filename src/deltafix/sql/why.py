@@ -356,10 +356,10 @@ class _Terms:
                 inner = dict(known)
                 _solve(_conjuncts(disjunct), inner)
                 if not any(_holds(test, inner) is False for test in _conjuncts(disjunct)):
-                    yield f"no row of {self._negated(disjunct, inner, called)}"
+                    yield self._negated(disjunct, inner, called)
 
     def _negated(self, body: Formula, known: _Bindings, called: Mapping[str, str]) -> str:
-        """What there is no row of: by its values, and whether they are all that it is asked for.
+        """That there is no row, by its values, and whether they are all that it is asked for.
 
         Columns of what a query was cut into have the names by which variables are `called`.
         """
@@ -371,7 +371,8 @@ class _Terms:
             condition = self.said(relation, row)
             fits = all(part is atoms[0] or _holds(part, known) for part in parts)
             rest = "" if fits else " that fits"
-            return f"{relation.name}{f' with {condition}' if condition else ''}{rest}"
+            condition = f" with {condition}" if condition else ""
+            return f"no row of {relation.name}{condition}{rest}"
         if len(atoms) == 1 and len(parts) - _always(parts) == 1:
             (atom,) = atoms
             inner = self._built.get(atom.relation)
@@ -381,8 +382,10 @@ class _Terms:
                 if isinstance(term, Var) and term.name in known and term.name in called
             }
             if values:
-                return f"{self._behind({atom.relation})} with {equalities(values, self._dialect)}"
-        return self._behind(_atoms(body)) + " that fit together" * (len(atoms) > 1)
+                condition = equalities(values, self._dialect)
+                return f"no row of {self._behind({atom.relation})} with {condition}"
+        behind = self._behind(_atoms(body))
+        return f"no rows of {behind} fit together" if len(atoms) > 1 else f"no row of {behind}"
 
     def _behind(self, relations: set[str]) -> str:
         """The tables and views that relations of a query rest on."""
@@ -396,8 +399,9 @@ class _Terms:
             below = self._reads.get(name, set()) - seen
             seen |= below
             stack += below
-        names = ", ".join(sorted(named))
-        return names if named == relations else f"a query over {names}"
+        *names, last = sorted(named)
+        listed = f"{', '.join(names)} and {last}" if names else last
+        return listed if named == relations else f"a query over {listed}"
 
     def tried(self, explanation: WhyNot, unfit: str, indent: str) -> Iterator[str]:
         """How far each way to a row gets; `unfit` is said where rows are there and do not fit.

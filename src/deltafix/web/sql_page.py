@@ -20,7 +20,7 @@ from deltafix.facts.logical import as_json, logical_order
 from deltafix.facts.values import plain_text
 from deltafix.sql.parameters import equalities
 from deltafix.sql.text import shown_name, statements
-from deltafix.sql.types import Column
+from deltafix.sql.types import TEXT, Column
 from deltafix.web.json_values import read_text
 from deltafix.web.page import PAGE, Page, file_of, view_of
 from deltafix.web.table import COMPARED, FORMATS, OPERATION, View
@@ -117,7 +117,10 @@ class SqlPage(Page):
         return JSONResponse({"holds": False, "text": "\n".join(str(line) for (line,) in lines)})
 
     def _query(self, request: Request) -> str:
-        """`edge: a = 1 AND b IS NULL`, or a relation and values, as a query; a query as it is."""
+        """`edge: a = 1 AND b IS NULL`, or a relation and values, as a query; a query as it is.
+
+        An empty value is any.
+        """
         query = request.query_params
         relation = query.get("relation")
         if relation is None:
@@ -127,12 +130,10 @@ class SqlPage(Page):
         self.source.relation(relation)
         columns, dialect = self._columns(relation), self.source.connection.dialect
         given = zip(columns, query.getlist("value"), strict=False)
-        row = {
-            column.name: None if text == "NULL" else read_text(text, column)
-            for column, text in given
-        }
+        row = {column.name: _typed(text, column) for column, text in given if text}
         name = shown_name(relation, dialect)
-        return f"SELECT * FROM {name} WHERE {equalities(row, dialect)}"  # noqa: S608
+        where = f" WHERE {equalities(row, dialect)}" if row else ""
+        return f"SELECT * FROM {name}{where}"  # noqa: S608
 
     def cause(self, request: Request) -> Response:
         """Raises ExplanationError: what made a row come is not kept for SQL."""
@@ -163,6 +164,13 @@ def _require(db: Connection, text: str, kinds: tuple[str, ...], valid: str) -> N
     if others or not keys or (kinds == ("select",) and len(keys) != 1):
         what = others[0] if others else f"{len(keys)} statements"
         raise LiveError(f"{valid}, not {what}", value=text)
+
+
+def _typed(text: str, column: Column) -> Any:
+    """What a field of the page says: NULL, and `''` for the text without characters."""
+    if text == "NULL":
+        return None
+    return "" if text == "''" and column.type is TEXT else read_text(text, column)
 
 
 def _steps(source: SqlSource, reason: Reason) -> list[dict[str, Any]]:

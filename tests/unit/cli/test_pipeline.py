@@ -25,6 +25,10 @@ def test_a_run_says_each_epoch_and_prints_json_when_asked(job, deltafix) -> None
     assert (first["epoch"], second["epoch"]) == (1, 2)
     assert second["read"] == {"member": 1, "grant": 1}
     assert "epoch 2: in 2 | out can +1 -0, stands +1 -0 | touched 4 | " in ran.err
+    looks = f"`deltafix pipeline replay {job.toml} 2`"
+    assert ran.err.splitlines()[-1].startswith(f"{looks} prints the rows of epoch 2; all are in ")
+    printed = deltafix("pipeline", "replay", job.toml, 2)
+    assert (printed.code, printed.out.splitlines()[0][0]) == (0, "+")
     again = deltafix("pipeline", "run", job.toml, "--once")
     assert (again.code, again.out) == (0, "")
     assert again.err.splitlines() == [

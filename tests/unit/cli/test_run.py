@@ -143,8 +143,9 @@ def test_facts_beside_the_program_are_read_where_no_folder_is_named(
     elsewhere.mkdir()
     monkeypatch.chdir(elsewhere)
     said = f"note: facts are read from {folder / 'facts'}; -F names another folder\n"
+    left = "note: the outputs are here, as path.csv, far.txt, any.csv; -D - prints them\n"
     ended = deltafix("run", folder / "p.dl")
-    assert (ended.code, ended.out, ended.err) == (0, "edge\t2\n", said)
+    assert (ended.code, ended.out, ended.err) == (0, "edge\t2\n", said + left)
     assert deltafix("run", folder / "p.dl", "-q").err == ""
     diff = deltafix("diff", folder / "p.dl", "--add", "edge(x, x) :- edge(x, _).")
     assert said in diff.err
@@ -158,7 +159,13 @@ def test_facts_beside_the_program_are_read_where_no_folder_is_named(
     assert '+path("a", "c")\n' in watched.out
     (elsewhere / "edge.facts").write_text("one\ttwo\n")
     here = deltafix("run", folder / "p.dl")
-    assert (here.out, here.err) == ("edge\t1\n", ""), "the current folder comes first"
+    assert (here.out, here.err) == ("edge\t1\n", left), "the current folder comes first"
+    text = PROGRAM.replace(".output path", ".output path\n.output path(IO=stdout)\n.output edge")
+    (folder / "p.dl").write_text(text)
+    four = deltafix("run", folder / "p.dl").err
+    assert four == left.replace("far", "edge.csv, far").replace("any.csv", "...")
+    assert deltafix("run", folder / "p.dl", "-D", "out").err == ""
+    assert deltafix("run", folder / "p.dl", "-D", "-").err == ""
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,15 @@ import csv
 import math
 import os
 import re
+import subprocess
+import sys
 from operator import itemgetter
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+
+from deltafix.cli.main import BROKEN_PIPE
 
 SCRIPT = """
 CREATE TABLE edge (x INTEGER, y TEXT);
@@ -66,6 +70,19 @@ def test_what_stands_on_standard_input_beside_files_is_noted(
             os.close(read)
 
 
+def test_a_reader_of_changes_that_goes_away_is_no_error(warm_kernel) -> None:
+    make = "CREATE TABLE t (a INTEGER); CREATE VIEW v AS SELECT a FROM t"
+    load = "INSERT INTO t SELECT * FROM range(100000)"
+    command = [sys.executable, "-m", "deltafix", "sql", "-c", make, "-c", load]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
+    assert process.returncode == BROKEN_PIPE
+
+
 def test_null_an_empty_text_and_one_that_says_null_are_told_apart(deltafix) -> None:
     done = deltafix("sql", "-c", "SELECT NULL, '', 'NULL', '\\NULL', [NULL, 'NULL']")
     assert done.out == 'NULL\t\t\\NULL\t\\\\NULL\t[null, "NULL"]\n'
@@ -111,7 +128,87 @@ def test_a_state_folder_keeps_views_from_one_run_to_the_next(deltafix, tmp_path)
     assert (done.code, done.out) == (0, "+texts\ta\t2\n")
     done = deltafix("sql", "-c", "SELECT * FROM texts", *folder)
     assert (done.code, done.out) == (0, "a\t2\n")
-    assert deltafix("sql", tmp_path / "views.sql", *folder).code == 2  # the table is there already
+
+
+RIGHTS = """
+CREATE TABLE member (who TEXT, team TEXT);
+CREATE VIEW teams AS SELECT team, COUNT(*) AS n FROM member GROUP BY team;
+INSERT INTO member VALUES ('eve', 'b');
+"""
+
+
+def test_a_script_is_run_into_a_state_once_and_then_compared(deltafix, tmp_path):
+    script, more, state = (tmp_path / name for name in ("rights.sql", "more.sql", "state"))
+    script.write_text(RIGHTS)
+    more.write_text("CREATE VIEW large AS SELECT team FROM teams WHERE n > 1; SELECT 1 AS one")
+    folder = tmp_path / "d"
+    folder.mkdir()
+    ask = ("--state", state, "-F", folder)
+    (folder / "member.csv").write_text("who,team\nada,a\n")
+    done = deltafix("sql", script, *ask)
+    assert (done.code, sorted(done.out.splitlines())) == (
+        0,
+        ["+teams\ta\t1", "+teams\tb\t1", "-teams\tb\t1"],
+    )
+    (folder / "member.csv").write_text("who,team\nada,a\nbo,a\n")
+    done = deltafix("sql", script, *ask)
+    again = f"note: rows are those of {state}, which has the tables and views of {{}}; "
+    again += "the script is not run again\n"
+    assert done == (0, "-teams\ta\t1\n+teams\ta\t2\n", again.format(script))  # and no eve
+    # A second script may build on the tables of the first, in the same run or in another one.
+    assert deltafix("sql", script, more, *ask) == (0, "1\n", again.format(script))
+    for files in ([more], [script, more], [more, script]):
+        done = deltafix("sql", *files, *ask)
+        assert done == (0, "", "".join(map(again.format, files)))
+    # What differs is told, and nothing is run.
+    for text, says in (
+        (RIGHTS.replace("TEXT)", "TEXT, since DATE)"), f"only {script} has column since DATE"),
+        (RIGHTS + "CREATE VIEW x AS SELECT who FROM member;", f"{state} has no view x, which"),
+    ):
+        script.write_text(text)
+        done = deltafix("sql", script, *ask)
+        assert (done.code, done.out) == (2, "")
+        assert says in done.err
+    done = deltafix("sql", "--state", state, "-c", "SELECT who FROM member ORDER BY who")
+    assert done.out == "ada\nbo\n"
+
+
+def test_a_script_that_fails_leaves_nothing_in_a_state_and_can_be_mended(deltafix, tmp_path):
+    script, state = tmp_path / "rights.sql", tmp_path / "state"
+    script.write_text(f"{RIGHTS} INSERT INTO member VALUES (1, 2, 3)")
+    assert deltafix("sql", script, "--state", state).code == 2
+    script.write_text(RIGHTS)
+    assert deltafix("sql", script, "--state", state) == (0, "+teams\tb\t1\n", "")
+    script.write_text(f"{RIGHTS} INSERT INTO member VALUES ('bo', 'b')")
+    assert "not run again" in deltafix("sql", script, "--state", state).err
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CREATE TABLE IF NOT EXISTS t (a INTEGER); INSERT INTO t VALUES (1)",
+        "DROP TABLE IF EXISTS t; CREATE TABLE t (a INTEGER); INSERT INTO t VALUES (1), (2)",
+        "INSERT INTO t VALUES (1)",
+    ],
+)
+def test_a_script_that_can_be_run_again_is(deltafix, tmp_path, text):
+    script, state = tmp_path / "t.sql", tmp_path / "state"
+    script.write_text(text)
+    assert deltafix("sql", "--state", state, "-c", "CREATE TABLE t (a INTEGER)").code == 0
+    for _ in range(2):
+        assert deltafix("sql", script, "--state", state) == (0, "", "")
+    assert deltafix("sql", "--state", state, "-c", "SELECT COUNT(*) FROM t").out == "2\n"
+
+
+def test_a_script_with_transactions_of_its_own_is_run_as_it_says(deltafix, tmp_path):
+    script, state = tmp_path / "dump.sql", tmp_path / "state"
+    script.write_text("BEGIN; CREATE TABLE t (a INTEGER); INSERT INTO t VALUES (1); COMMIT")
+    assert deltafix("sql", script, "--state", state) == (0, "", "")
+    done = deltafix("sql", script, "--state", state)
+    assert done.code == 2  # a part of it may be there: nobody can tell that it was run
+    assert "there is a table or view 't' already" in done.err
+    assert "write IF NOT EXISTS to leave it as it is" in done.err
+    assert "DROP TABLE t, which takes its rows away" in done.err
 
 
 def test_tables_of_a_state_become_their_files_by_the_difference(deltafix, tmp_path):
@@ -256,6 +353,47 @@ def _values(listed):
     return [one.strip("()") for one in re.split(r"(?<=\)), (?=\()", listed)]
 
 
+BESIDE = "note: not read, of no table, in {}: edges.csv (did you mean `edge`?)\n"
+
+
+@pytest.mark.parametrize("command", [("run", "-D", "-"), ("sql",), ("sql", "-q")])
+def test_a_table_without_rows_and_without_a_file_is_refused_by_run_and_sql(
+    deltafix, tmp_path, command
+):
+    script, folder = tmp_path / "rights.sql", tmp_path / "q"
+    folder.mkdir()
+    script.write_text("""
+        CREATE TABLE member (who TEXT); CREATE TABLE deny (who TEXT);
+        CREATE VIEW may AS SELECT who FROM member EXCEPT SELECT who FROM deny;""")
+    (folder / "member.csv").write_text("who\nada\n")
+    name, *options = command
+    done = deltafix(name, script, "-F", folder, *options)
+    assert (done.code, done.out) == (2, "")  # not ada, who may be denied
+    assert f"table deny has no rows: no deny.parquet and no deny.csv in {folder}; one" in done.err
+    (folder / "deny.csv").write_text("who\n")
+    assert deltafix(name, script, "-F", folder, *options).code == 0
+
+
+@pytest.mark.parametrize("quiet", [(), ("-q",)])
+def test_a_table_of_a_state_keeps_its_rows_where_its_file_is_missing(deltafix, tmp_path, quiet):
+    folder, state = tmp_path / "d", tmp_path / "state"
+    folder.mkdir()
+    both = ("--state", state, "-F", folder)
+    assert deltafix("sql", "--state", state, "-c", SCRIPT).code == 0
+    (folder / "edges.csv").write_text("x,y\n1,a\n")
+    lacks = f"note: no edge.parquet and no edge.csv in {folder}; table edge"
+    beside = "" if quiet else BESIDE.format(folder)
+    done = deltafix("sql", *both, "-c", "SELECT * FROM texts", *quiet)
+    assert done == (0, "", f"{lacks} has no rows\n{beside}")
+    (folder / "edges.csv").rename(folder / "edge.csv")
+    (folder / "texts.csv").write_text("y,n\n")  # as `run` writes it: of a view
+    done = deltafix("sql", *both, "-c", "SELECT y FROM texts", *quiet)
+    assert (done.code, done.out, done.err) == (0, "a\n" if quiet else "+texts\ta\t1\na\n", "")
+    (folder / "edge.csv").unlink()
+    done = deltafix("sql", *both, "-c", "SELECT y FROM texts", *quiet)
+    assert done == (0, "a\n", f"{lacks} keeps its 1 row\n")
+
+
 def test_a_table_that_nothing_fills_is_an_error_of_a_run(deltafix, tmp_path):
     script, folder = tmp_path / "views.sql", tmp_path / "d"
     folder.mkdir()
@@ -271,7 +409,8 @@ def test_a_table_that_nothing_fills_is_an_error_of_a_run(deltafix, tmp_path):
     assert "edges.csv" not in other  # it is the file of another table
     script.write_text(f"{SCRIPT}; INSERT INTO edge VALUES (1, 'a');")
     done = deltafix("run", script, "-F", folder, "-D", "-")
-    assert (done.code, done.err) == (0, f"note: no edge.parquet and no edge.csv in {folder}\n")
+    note = f"note: no edge.parquet and no edge.csv in {folder}; table edge keeps its 1 row\n"
+    assert (done.code, done.err) == (0, f"{note}{BESIDE.format(folder)}")
     script.write_text(SCRIPT)
     (folder / "edge.csv").write_text("x,y\n")
     assert deltafix("run", script, "-F", folder, "-D", "-").code == 0
@@ -518,6 +657,29 @@ def test_a_command_that_reads_rules_says_how_sql_is_asked(deltafix, tmp_path, co
     done = deltafix(command, tmp_path / "views.sql")
     assert (done.code, done.out) == (2, "")
     assert f"views.sql is SQL, and `deltafix {command}` reads rules; use " in done.err
+
+
+def test_rules_are_not_run_as_sql(deltafix, tmp_path):
+    done = deltafix("sql", tmp_path / "rights.dl")
+    assert (done.code, done.out) == (2, "")
+    said = re.sub(r"[\s│]+", "", done.err)  # it stands in a box
+    assert re.sub(r"\s", "", f"rights.dl is a program of rules: `deltafix run {tmp_path}") in said
+
+
+def test_what_was_run_before_a_command_that_fails_stays(deltafix, tmp_path):
+    state = ("--state", tmp_path / "state")
+    commands = (
+        "-c",
+        "CREATE TABLE t (a INTEGER)",
+        "-c",
+        "INSERT INTO t VALUES (1)",
+        "-c",
+        "SELECT nope",
+    )
+    assert deltafix("sql", *state, *commands).code == 2
+    assert deltafix("sql", *state, "-c", "SELECT * FROM t").out == "1\n"
+    told = " ".join(deltafix("sql", "--help").out.replace("│", " ").split())
+    assert "what was run before one that fails stays" in told
 
 
 def test_why_is_asked_of_views_over_files_as_the_refusal_says(deltafix, tmp_path):

@@ -102,6 +102,12 @@ def test_ctrl_c_drops_a_statement_and_not_the_session(warm_kernel) -> None:
         assert "table t (a BIGINT, s TEXT)" in typed.until("sql> ")
         typed.type(".schema")
         assert "there is no .schema: statements end with ;" in typed.until("sql> ")
+        typed.type("\\d t")
+        assert "there is no \\d t: statements end with ;" in typed.until("sql> ")
+        typed.type("HELP;")
+        told = typed.until("sql> ")
+        assert "statements end with ;" in told
+        assert "there is no" not in told
         typed.type("CREATE VIEW v AS WITH RECURSIVE r(n) AS "
                    "(SELECT a FROM t UNION SELECT n + 1 FROM r) SELECT * FROM r;")  # fmt: skip
         typed.until("sql> ")
@@ -216,3 +222,15 @@ def test_an_interrupt_behind_a_commit_is_not_said_to_undo_it(monkeypatch, capsys
         main(["shell", str(program)])
     said = capsys.readouterr().err
     assert "interrupted: what it changed was committed before, as epoch 1" in said
+
+
+@pytest.mark.parametrize("word", [".quit", "quit", "Exit;", "\\q"])
+def test_a_word_that_leaves_other_prompts_leaves(warm_kernel, word: str) -> None:
+    with terminal("sql") as typed:
+        typed.until("sql> ")
+        typed.type("SELECT 1 AS")
+        typed.until("...> ")
+        typed.type("exit;")  # within a statement it is a name
+        typed.until("sql> ")
+        typed.type(word)
+        assert typed.process.wait(SECONDS) == 0

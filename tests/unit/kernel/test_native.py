@@ -114,7 +114,7 @@ def test_an_object_that_cannot_be_kept_is_used_all_the_same(
         assert native.prepare() == CODE
     assert native.prepare() == CODE  # once compiled is enough, and once said
     (said,) = caplog.messages
-    assert said.startswith("deltafix: compiling the kernel, once (about 30 s)")
+    assert said.startswith("deltafix: compiling the kernel, once (about a minute)")
     monkeypatch.setattr(native, "_compiled", [])
     with pytest.warns(RuntimeWarning):
         native.prepare(quiet=True)  # a command has said so itself

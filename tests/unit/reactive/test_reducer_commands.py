@@ -85,8 +85,14 @@ def test_values_come_from_json_objects_as_named_tuples(folder, capsys):
         (["shop_reducers:totl"], "reducers in it: total, least"),
         (["shop_reducers:number"], "is int, not a reducer"),
         (["shop_reducers:needs"], "is a function, not a reducer; deltafix.reactive.reducer("),
+        (["shop_reducers.py:total"], "is named: write shop_reducers:total"),
+        (["shop/reducers.py:total"], "is named: write shop.reducers:total"),
         (["shop_reducers:total", "--values", "[3"], "not JSON"),
-        (["shop_reducers:total", "--values", "3"], "JSON list"),
+        (["shop_reducers:total", "--values", "3"], "JSON list of at least one value, not 3; write"),
+        (
+            ["shop_reducers:total", "--values", "3,5"],
+            "not JSON: Extra data: line 1 column 2 (char 1); write '[3, 5]'",
+        ),
         (["shop_reducers:total", "--values", '[{"a b": 1}]'], "--values"),
     ],
 )

@@ -22,6 +22,8 @@ from deltafix.errors import (
     SqlIntegrityError,
     SqlProgrammingError,
     SqlRefusedError,
+    StateError,
+    StateInUseError,
     SubscriberError,
 )
 from deltafix.sql import Connection, ViewDelta, text
@@ -779,6 +781,46 @@ def test_an_unknown_dialect_is_refused():
         deltafix.sql.connect(dialect="mysql")
 
 
+@pytest.mark.parametrize(
+    ("settings", "kind", "says"),
+    [
+        ({"state": "x"}, TypeError, r"first argument: connect\('x'\)$"),
+        ({"stat": Path("x")}, TypeError, r"first argument: connect\('x'\)$"),
+        ({"folder": "x"}, TypeError, r"first argument: connect\('x'\)$"),
+        ({"max_row": 3}, TypeError, "did you mean 'max_rows'"),
+        ({"dialekt": "duckdb"}, TypeError, "did you mean 'dialect'"),
+        ({"functors": {}}, TypeError, "there are: dialect, max_rows, max_rounds, timeout, stra"),
+        ({"strategy": "wave"}, ValueError, "unknown strategy 'wave'; one of wavefront"),
+        ({"fsync": "sometimes"}, ValueError, "unknown fsync='sometimes'; one of always"),
+        ({"threads": 0}, ValueError, "threads=0: at least 1"),
+    ],
+)
+def test_a_setting_that_is_none_is_refused_when_connecting(settings, kind, says, tmp_path):
+    for path in (":memory:", tmp_path / "state"):
+        with pytest.raises(kind, match=says):
+            deltafix.sql.connect(path, **settings)
+    assert not (tmp_path / "state").exists()
+
+
+def test_a_folder_that_is_in_use_or_of_rules_says_what_to_do(tmp_path):
+    folder = tmp_path / "state"
+    with deltafix.sql.connect(folder) as first:
+        first.execute("CREATE TABLE t (a INTEGER)")
+    with pytest.raises(StateInUseError, match=r"commits and does not close it: db.close\(\)$"):
+        deltafix.sql.connect(folder)
+    first.close()
+    deltafix.sql.connect(folder).close()
+    with deltafix.connect(".decl a(x: number) .input a", tmp_path / "rules") as ruled:
+        with ruled.transaction() as tx:
+            tx.insert("a", [(1,)])
+        with pytest.raises(StateInUseError) as caught:
+            deltafix.connect(".decl a(x: number) .input a", tmp_path / "rules")
+        assert "with" not in str(caught.value)
+    wanted = f"a state of rules, and not of SQL: deltafix.connect(PROGRAM, '{tmp_path / 'rules'}')"
+    with pytest.raises(StateError, match=re.escape(wanted)):
+        deltafix.sql.connect(tmp_path / "rules")
+
+
 # --- reading -------------------------------------------------------------------------------------
 
 
@@ -802,7 +844,7 @@ def test_parameters_by_order_and_by_name(db):
     assert found.fetchone() == (-1,)
     query = "SELECT CASE WHEN x = ? THEN ? ELSE ? END AS c FROM a WHERE y BETWEEN ? AND ? LIMIT ?"
     assert db.execute(query, (-1, "one", "two", -3.0, 0.0, 5)).fetchall() == [("one",)]
-    with pytest.raises(deltafix.sql.ProgrammingError, match="1 parameters in the statement, 2"):
+    with pytest.raises(deltafix.sql.ProgrammingError, match="1 parameter in the statement, 2"):
         db.execute("SELECT ? + 1", (1, 2))
 
 
@@ -864,7 +906,7 @@ WRONG = {
     "SELECT id FROM emp; REFRESH MATERIALIZED VIEW v": ("DF722", 21, "views follow their tables"),
     "DROP TABLE": ("DF721", 6, "syntax: Expected table name\n"),
     "UPDATE emp SET": ("DF721", 8, "SET column = value"),
-    "SELECT CAST('x' AS UUID)": ("DF722", 8, "keep it as TEXT"),
+    "SELECT CAST('x' AS UUID)": ("DF722", 20, "keep it as TEXT"),
     "SELECT id FROM emp TABLESAMPLE (5 ROWS)": ("DF722", 33, "leave it out"),
     "SELECT id FROM emp ORDER BY 2": ("DF721", 29, "count them from 1"),
     "SELECT * FROM emp ORDER BY 0": ("DF721", 28, "count them from 1"),
@@ -1256,7 +1298,7 @@ def test_compact_leaves_what_there_is_and_takes_no_part_of_a_transaction(tmp_pat
         ),
         (
             "NOT EXISTS (SELECT 1 FROM o JOIN c AS d ON d.id = o.oid WHERE o.cid = c.id + 1)",
-            ["no row of c, o that fit together"],
+            ["no rows of c and o fit together"],
         ),
     ],
 )

@@ -56,7 +56,7 @@ WRONG = {
     "t ALTER COLUMN a SET DATA TYPE BIGINT": "a is read by v",
     "t ALTER COLUMN s TYPE INTEGER": "DEFAULT: 'x' is no whole number",
     "t ALTER COLUMN f TYPE INTEGER USING LENGTH(q)": "unknown column 'q'",
-    "t ALTER COLUMN f TYPE TIME": "types are SMALLINT",
+    "t ALTER COLUMN f TYPE TIME": "no cast from DOUBLE to TIME",
     "t ALTER COLUMN f TYPE DECIMAL(2, 2)": "(1, 2, 'p', 1.5): 1.5 is no DECIMAL(2, 2)",
     "u ALTER COLUMN n TYPE TEXT": "n is read by w",
 }

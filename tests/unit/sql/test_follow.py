@@ -62,6 +62,19 @@ def test_a_folder_of_files_is_followed(warm_kernel, tmp_path):
             TableFolder(db, tmp_path, told.append).load()
 
 
+def test_a_table_with_neither_file_nor_rows_is_told_of_once(warm_kernel, tmp_path):
+    (tmp_path / "city.csv").write_text("name,founded,area\na,,\n")
+    told = []
+    with deltafix.sql.connect() as db:
+        db.execute(SCRIPT + "CREATE TABLE fixed (a INTEGER); INSERT INTO fixed VALUES (1)")
+        folder = TableFolder(db, tmp_path, told.append)
+        folder.load()
+        lacks = f"note: no road.parquet and no road.csv in {tmp_path}; table road has no rows"
+        assert told == [f"{lacks}, and none is followed"]
+        folder.poll()
+        assert len(told) == 1
+
+
 def test_a_row_that_breaks_a_key_is_drawn_where_it_stands(warm_kernel, tmp_path):
     city, told = tmp_path / "city.csv", []
     city.write_text("name,founded,area\na,,\nb,,\nc,,\n")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import closing
 from datetime import datetime
 
+import pandas as pd
+import polars as pl
 import pytest
 
 import deltafix.sql
@@ -24,6 +26,7 @@ def _told(query: str, dialect: str = "duckdb") -> tuple[str, int, str]:
     """What is said of a query, which column of it is underlined first, and the help."""
     with closing(deltafix.sql.connect(dialect=dialect)) as db:
         db.execute(TABLES)
+        db.execute("INSERT INTO c VALUES (7, 'a', '2020-01-01', 7)")
         with pytest.raises(deltafix.sql.Error) as caught:
             db.execute(query)
         (found,) = caught.value.diagnostics
@@ -62,6 +65,13 @@ def test_a_function_is_called_what_the_text_calls_it(dialect: str, query: str, n
         ("CREATE TABLE j (x FLOAT)", "write DOUBLE"),
         ("CREATE TABLE j (x HUGEINT)", "DECIMAL(38, 0)"),
         ("CREATE TABLE j (x UINTEGER)", "types are SMALLINT"),
+        ("CREATE TABLE j (x GEOGRAPHY)", "types are SMALLINT"),
+        ("CREATE TABLE j (x integr)", "did you mean INTEGER?"),
+        ("CREATE TABLE j (x varchr(9))", "did you mean VARCHAR?"),
+        ("CREATE TABLE j (x decimel(18, 2)[])", "did you mean DECIMAL?"),
+        ("CREATE TABLE c (x INTEGER)", "DROP TABLE c, which takes its rows away"),
+        ('SELECT id FROM c WHERE name = "ada"', "; a text takes single quotes: 'ada'"),
+        ('SELECT id FROM c WHERE name = "nam"', "'name'?; a text takes single quotes: 'nam'"),
         ("CREATE TABLE j AS SELECT id FROM c", "INSERT INTO ... SELECT"),
         ("CREATE FUNCTION j(x) AS x + 1", "create_function"),
     ],
@@ -87,10 +97,49 @@ def test_a_type_of_a_dialect_has_a_way_out(dialect: str, kind: str, help_: str) 
             "RETURNING",
         ),
         ("INSERT INTO c VALUES (1, NULL, NULL, 2), (NULL, 'a', NULL, 1)", "NULL, 'a'"),
+        ("SELECT id FROM c WHERE id = 7 AND ts > '2020-13-01'", "'2020"),
+        ("DELETE FROM c WHERE ts BETWEEN '2020-13-01' AND '2020-11-01'", "'2020-13"),
+        ("SELECT id FROM c WHERE val > 'x'", "'x'"),
+        ("SELECT id FROM c WHERE val > 'x' OR name = 'x'", "SELECT"),  # which one is not known
+        ("CREATE TABLE j (a INTEGR, b TEXT)", "INTEGR"),
+        ("CREATE TABLE j (integr integr)", "integr)"),
+        ("CREATE TABLE j (a STRUCT(b TXT[]))", "TXT"),
+        ("SELECT CAST(name AS decimel(18, 2)) FROM c", "decimel"),
+        ("CREATE TABLE j (a JSON)", "JSON"),
     ],
 )
 def test_what_is_wrong_is_underlined(query: str, underlined: str) -> None:
     assert _told(query)[1] == query.index(underlined) + 1
+
+
+@pytest.mark.parametrize(
+    ("rows", "said", "help_"),
+    [
+        ([(1, 1, 1.0, True)], "1 is no TEXT; the column takes str", ""),
+        ([(1, "a", 1.0, 1)], "1 is no BOOLEAN; the column takes bool", ""),
+        ([(1, "a", "1.0", True)], "'1.0' is no DOUBLE; the column takes float, int or ", ""),
+        ([(1.0, "a", 1, True)], "1.0 is no INTEGER", "by df.astype({'id': 'Int64'})"),
+        ([(1.5, "a", 1, True)], "1.5 is no INTEGER", ""),
+        (pd.DataFrame({"id": [1, None]}), "1.0 is no INTEGER", "df.astype({'id': 'Int64'})"),
+        (pl.LazyFrame({"id": [1]}), "not as LazyFrame", "call .collect()"),
+    ],
+)
+def test_a_value_of_python_that_is_none_is_told_with_what_is(rows, said: str, help_: str) -> None:
+    with closing(deltafix.sql.connect()) as db:
+        db.execute("CREATE TABLE t (id INTEGER, name TEXT, d DOUBLE, b BOOLEAN)")
+        with pytest.raises(deltafix.sql.Error) as caught:
+            db.insert("t", rows)
+        (found,) = caught.value.diagnostics
+        assert said in found.message
+        assert help_ in (found.help or "")
+        assert bool(found.help) == bool(help_)
+
+
+def test_a_frame_of_pandas_is_taken_as_its_error_says() -> None:
+    with closing(deltafix.sql.connect()) as db:
+        db.execute("CREATE TABLE t (id INTEGER)")
+        db.insert("t", pd.DataFrame({"id": [1, None]}).astype({"id": "Int64"}))
+        assert db.execute("SELECT id FROM t").fetchall() == [(1,), (None,)]
 
 
 def test_of_many_tables_it_is_said_that_there_are_more() -> None:

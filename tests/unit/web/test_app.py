@@ -364,6 +364,18 @@ def test_questions_and_edits_of_sql(warm_kernel):
                 assert found["steps"][0]["fact"] == row["fact"]
         absent = page.get(f"{BASE}/api/why", params={"fact": "t: a = 2 AND b IS NULL"}).json()
         assert (absent["holds"], "INSERT the row" in absent["text"]) == (False, True)
+        for relation, values, wanted in (  # what is not given is any
+            ("t", ["1", "x: y"], "t: a = 1 AND b = 'x: y'"),
+            ("t", ["", "NULL"], "t: a = 1 AND b IS NULL"),
+            ("my view", ["1", ""], "my view: a = 1 AND n = 3"),
+            ("my view", ["", ""], "my view: a = 1 AND n = 3"),
+            ("my view", ["2", ""], "my view has no row with a = 2"),
+            ("my view", ["", "1"], "my view has no row with n = 1"),
+            ("t", ["1", "''"], "t has no row with a = 1 AND b = ''"),
+        ):
+            asked = {"relation": relation, "value": values}
+            found = page.get(f"{BASE}/api/why", params=asked).json()
+            assert wanted in found["text"], (values, found)
         cause = page.get(f"{BASE}/api/cause", params={"fact": rows["rows"][0]["fact"]})
         assert (cause.status_code, cause.json()["code"]) == (400, "DF680")
         for question in (

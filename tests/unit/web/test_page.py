@@ -436,9 +436,21 @@ def test_tables_and_views_of_sql_on_the_page(warm_kernel):
             browser.click("#insert")
             browser.wait("document.querySelector('#refused').textContent.includes('DF723')")
             browser.value("document.querySelector('#facts').value = ''")
-            for tab in ("graph", "profile", "plan"):
+            assert (
+                browser.value("getComputedStyle(document.querySelector('#tab-graph')).display")
+                == "none"
+            )
+            browser.value("""document.querySelector('#tab-rows').dispatchEvent(
+                new KeyboardEvent('keydown', {key: 'ArrowRight', bubbles: true}))""")
+            browser.wait("document.activeElement.id === 'tab-profile'")  # past the hidden one
+            for tab in ("profile", "plan"):
                 browser.click(f'[data-tab="{tab}"]')
                 browser.wait(f"document.querySelector('#{tab}').textContent.length > 10")
             assert "CREATE MATERIALIZED VIEW pair" in browser.text("#plan")
+            field = "#ask label:nth-of-type(1) input"
+            assert browser.value(f"document.querySelector('{field}').placeholder") == "any"
+            browser.type(field, "2")
+            browser.key("\r")  # whatever b is
+            browser.wait("document.querySelector('#proof').innerText.includes('a = 2 AND b = 3')")
             assert [one for one in browser.problems if "400" not in one] == []
         assert db.execute("SELECT a FROM pair ORDER BY a").fetchall() == [(1,), (2,)]

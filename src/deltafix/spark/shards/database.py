@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from deltafix import errors
 from deltafix.closing import Closing
-from deltafix.engine.bind import bound
+from deltafix.engine.bind import bound, require_reducers
 from deltafix.engine.outside import Users
 from deltafix.engine.state.marks import Marks
 from deltafix.facts.arrow import ARROW_TYPES, rows_from_table, table_from_rows
@@ -134,6 +134,7 @@ class ShardedDatabase(Closing):
             self._folder = LocalFolder(self._folder.path.absolute())
         layout = seats(plan_layout(program))
         bound(program, functors)
+        require_reducers(reducers)
         schemas = {n: schema for n, schema in row_schemas(program).items() if n in layout.given}
         logical = next((schema for schema in schemas.values() if schema.has_logical), None)
         if logical is not None and not physical:

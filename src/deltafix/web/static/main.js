@@ -39,6 +39,7 @@ function drawRelations() {
   byId("insert").textContent = isSql ? "run" : "insert";
   byId("insert").value = isSql ? "sql" : "+";
   byId("delete").hidden = isSql;
+  byId("tab-graph").hidden = isSql; // graphs are drawn of rules
   byId("relation-list").replaceChildren(...page.state.relations.map((one) => element("li", {
     class: one.name in page.state.changed ? "changed" : "",
   }, element("button", {
@@ -91,7 +92,7 @@ async function draw(state, isWanted) {
   }
   const one = state.relations.find((found) => found.name === page.relation);
   if (one === undefined) return;
-  question.draw(one);
+  question.draw(one, state.language === "sql");
   await tabs[page.tab].draw(one, isWanted, page.lit);
 }
 
@@ -124,7 +125,7 @@ byId("tabs").addEventListener("click", (event) => {
 });
 
 byId("tabs").addEventListener("keydown", (event) => {
-  const buttons = [...byId("tabs").children], at = buttons.indexOf(event.target);
+  const buttons = [...byId("tabs").children].filter((one) => !one.hidden), at = buttons.indexOf(event.target);
   const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: -1 }[event.key];
   if (to === undefined) return;
   event.preventDefault();

@@ -15,13 +15,14 @@ export class Question {
   }
 
   // What is typed stays while epochs come.
-  draw(one) {
+  draw(one, isSql) {
     const asked = [one.name, ...one.columns].join();
     if (asked === this.#asked) return;
     this.#asked = asked;
     this.#form.dataset.relation = one.name;
+    const any = isSql ? { placeholder: "any" } : {}; // of rules a field without characters is a text
     this.#form.replaceChildren(element("fieldset", {}, element("legend", {}, `Why, or why not, ${one.name}`),
-      ...one.columns.map((column) => element("label", {}, element("span", {}, column), element("input", { autocomplete: "off", spellcheck: "false" }))),
+      ...one.columns.map((column) => element("label", {}, element("span", {}, column), element("input", { autocomplete: "off", spellcheck: "false", ...any }))),
       element("button", {}, "ask")));
   }
 }
