@@ -64,7 +64,6 @@ def test_a_function_is_called_what_the_text_calls_it(dialect: str, query: str, n
         ("CREATE TABLE j (x JSON)", "keep it as TEXT"),
         ("CREATE TABLE j (x FLOAT)", "write DOUBLE"),
         ("CREATE TABLE j (x HUGEINT)", "DECIMAL(38, 0)"),
-        ("CREATE TABLE j (x UINTEGER)", "types are SMALLINT"),
         ("CREATE TABLE j (x GEOGRAPHY)", "types are SMALLINT"),
         ("CREATE TABLE j (x integr)", "did you mean INTEGER?"),
         ("CREATE TABLE j (x varchr(9))", "did you mean VARCHAR?"),
