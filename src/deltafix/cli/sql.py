@@ -1,13 +1,15 @@
 """`deltafix sql`: scripts of SQL, and statements typed or piped in; changes of views are shown.
 
 Invariant: results go to standard output, one row a line with tabs between, NULL as `NULL`; a
-transaction's changes follow as `+view` and `-view` lines. Neither an error nor Ctrl-C ends a
-session that a person types; in files and piped input an error ends the run with exit code 2.
+transaction's changes follow as `+view` and `-view` lines. Rows as CSV or JSON stand alone. Neither
+an error nor Ctrl-C ends a session that a person types; in files and piped input an error ends the
+run with exit code 2.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import stat
 import sys
@@ -32,9 +34,12 @@ from deltafix.paths import read_text
 
 if TYPE_CHECKING:
     from deltafix.sql import Connection, Subscription, ViewDelta
+    from deltafix.sql.reading import Result
 
 Dialect: TypeAlias = Literal["duckdb", "postgres", "spark"]
 """What `deltafix.sql.connect` takes."""
+
+Form: TypeAlias = Literal["text", "csv", "json"]
 
 _PROMPT: Final = "sql> "
 
@@ -67,6 +72,14 @@ def sql(
         str | None,
         typer.Option(help="Keep tables and views in a folder: by path or URL.", metavar="FOLDER"),
     ] = None,
+    form: Annotated[
+        Form,
+        typer.Option(
+            "--format",
+            help="How rows of SELECT are written; csv (with a header) and json (a line a row): "
+            "these alone, no changes of views.",
+        ),
+    ] = "text",
     max_rows: MaxRows = None,
     max_rounds: MaxRounds = None,
     timeout: Timeout = None,
@@ -102,7 +115,7 @@ def sql(
                 timeout=timeout,
             )
             db = stack.enter_context(contextlib.closing(opened))
-        session = _Session(db, quiet=quiet)
+        session = _Session(db, quiet=quiet, form=form)
         for file in files or ():
             _run_file(session, file, state, quiet=quiet)
         if facts is not None:
@@ -160,31 +173,54 @@ def _waits() -> bool:
 class _Session:
     """A connection whose results and changes are printed."""
 
-    def __init__(self, db: Connection, *, quiet: bool, views: Collection[str] = ()) -> None:
+    def __init__(
+        self, db: Connection, *, quiet: bool, form: Form = "text", views: Collection[str] = ()
+    ) -> None:
         self.db = db
         self._quiet = quiet
+        self._form = form
         self._views = views  # these alone, if there are any
         self._watched: dict[str, Subscription] = {}
         self._watch()
 
     def run(self, text: str, path: str) -> None:
         """Run the statements of a text one by one."""
-        from deltafix.sql.types import shown_rows  # noqa: PLC0415  quick --help
-
         with progress(path, quiet=self._quiet):
             for result in self.db.run(text, (), path):
                 self._watch()
                 if not isinstance(result, int):
-                    rows = shown_rows(result.rows, result.columns)
-                    _print(map(line_of, rows))
+                    _print(_lines(result, self._form))
 
     def _watch(self) -> None:
         """Show the changes of views made since, and of those that were dropped and made again."""
-        for name in () if self._quiet else self._views or self.db.catalog.views:
+        is_silent = self._quiet or self._form != "text"
+        for name in () if is_silent else self._views or self.db.catalog.views:
             watched = self._watched.get(name)
             is_heard = watched is not None and watched.is_open
             if name in self.db.catalog.views and not is_heard:
                 self._watched[name] = self.db.subscribe(name, print_delta)
+
+
+def _lines(result: Result, form: Form) -> Iterable[str]:
+    """The rows of a SELECT as they are printed. Raises SourceError for JSON of two such columns."""
+    from deltafix.sql.types import shown_rows  # noqa: PLC0415  quick --help
+
+    rows = shown_rows(result.rows, result.columns)
+    if form == "text":
+        return map(line_of, rows)
+    if form == "csv":
+        from deltafix.sql.cursor import as_arrow  # noqa: PLC0415  pyarrow is slow
+        from deltafix.sql.files import csv_of  # noqa: PLC0415
+
+        return [csv_of(as_arrow(rows, result.columns)).removesuffix("\n")]
+    from deltafix.web.json_values import write_sql  # noqa: PLC0415  quick --help
+
+    names = [column.name for column in result.columns]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise SourceError(f"two columns {twice!r} are one in JSON: name one AS ...", value=twice)
+    objects = (dict(zip(names, map(write_sql, row), strict=True)) for row in rows)
+    return (json.dumps(object_, ensure_ascii=False) for object_ in objects)
 
 
 def print_delta(delta: ViewDelta) -> None:

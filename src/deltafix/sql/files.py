@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Nulls",
+    "csv_of",
     "lacks_file",
     "read_table",
     "replace_from",
@@ -432,8 +433,8 @@ def _plain(value: Any) -> Any:
     return given(value)
 
 
-def write_view(table: pa.Table, name: str, folder: Path | None) -> None:
-    """Write a view's rows as CSV with a header: to `folder`, or to standard output."""
+def csv_of(table: pa.Table) -> str:
+    """Rows as CSV with a header, which `read_table` takes for the same rows."""
     for index, field in enumerate(table.schema):
         if _is_text(field.type) and not pa.types.is_boolean(field.type):  # Arrow's are as SQL's
             write = as_json if pa.types.is_nested(field.type) else plain_text
@@ -442,9 +443,13 @@ def write_view(table: pa.Table, name: str, folder: Path | None) -> None:
             table = table.set_column(index, field.name, pa.array(texts, pa.string()))
     sink = pa.BufferOutputStream()
     csv.write_csv(table, sink)
-    text = sink.getvalue().to_pybytes()
+    return str(sink.getvalue().to_pybytes(), "utf-8")
+
+
+def write_view(table: pa.Table, name: str, folder: Path | None) -> None:
+    """Write a view's rows as CSV with a header: to `folder`, or to standard output."""
     if folder is None:
-        sys.stdout.write(f"-- {name}\n{text.decode()}")
+        sys.stdout.write(f"-- {name}\n{csv_of(table)}")
         return
     with whole_file(folder / f"{name}.csv") as stream:
-        stream.write(text.decode())
+        stream.write(csv_of(table))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import csv
+import json
 import math
 import os
 import re
 import subprocess
 import sys
+from io import StringIO
 from operator import itemgetter
 
 import pyarrow as pa
@@ -97,6 +99,39 @@ def test_arrays_and_structs_are_json_in_rows_and_in_deltas(deltafix, tmp_path):
     done = deltafix("sql", tmp_path / "views.sql", "-c", "SELECT * FROM t")
     line = '[[1, null], []]\t{"x": "2026-01-31", "y": "é"}\n'
     assert (done.code, done.out) == (0, f"+v\t{line}{line}")
+
+
+VALUES = """
+    CREATE TABLE t (a INTEGER, b TEXT, d DATE, ns INTEGER[], x DECIMAL(4, 2));
+    CREATE VIEW v AS SELECT a FROM t;
+    INSERT INTO t VALUES (1, 'x,"y\nz\u2028', DATE '2020-01-01', [1, NULL], 1.5),
+        (2, '', NULL, [], NULL), (3, NULL, NULL, NULL, NULL)"""
+
+
+def test_rows_as_csv_are_those_of_a_file_and_stand_alone(deltafix, tmp_path):
+    done = deltafix("sql", "--format", "csv", "-c", VALUES, "-c", "SELECT * FROM t ORDER BY a")
+    assert (done.code, done.err) == (0, "")
+    header, first, *_ = csv.reader(StringIO(done.out, newline=""))
+    assert header == ["a", "b", "d", "ns", "x"]
+    assert first == ["1", 'x,"y\nz\u2028', "2020-01-01", "[1, null]", "1.50"]
+    (tmp_path / "t.csv").write_text(done.out)
+    script = tmp_path / "t.sql"
+    script.write_text(VALUES.partition(";")[0])
+    ask = ("--format", "csv", "-c", "SELECT * FROM t ORDER BY a")
+    assert deltafix("sql", script, "-F", tmp_path, *ask) == (0, done.out, "")
+
+
+def test_rows_as_json_are_a_line_each(deltafix):
+    done = deltafix("sql", "--format", "json", "-c", VALUES, "-c", "SELECT * FROM t ORDER BY a")
+    nothing = {"b": None, "d": None, "ns": None, "x": None}
+    assert [json.loads(line) for line in done.out.split("\n")[:-1]] == [
+        {"a": 1, "b": 'x,"y\nz\u2028', "d": "2020-01-01", "ns": [1, None], "x": "1.50"},
+        {"a": 2, "b": "", "d": None, "ns": [], "x": None},
+        {"a": 3, **nothing},
+    ]
+    refused = deltafix("sql", "--format", "json", "-c", "SELECT 1 AS a, 2 AS a")
+    assert (refused.code, refused.out) == (2, "")
+    assert "two columns 'a' are one in JSON" in refused.err
 
 
 def test_statements_may_be_given_several_times(deltafix):
