@@ -241,7 +241,7 @@ class Session:
     def _ask(self, text: str) -> str:
         query = read_query(text, self.schemas)
         rows = self.db.select(query.relation, query.pattern)
-        return _listed(query.relation, query.keep_equal(rows))
+        return self._listed(query.relation, query.keep_equal(rows))
 
     def _step(self, text: str) -> str:
         rows = followed(self.db, text)
@@ -249,7 +249,14 @@ class Session:
 
     def _rows(self, name: str) -> str:
         schema_named(name, self.schemas)
-        return _listed(name, self.db.rows(name))
+        return self._listed(name, self.db.rows(name))
+
+    def _listed(self, relation: str, rows: list[Row]) -> str:
+        """Rows as of the last commit, and how many; and what they have not of the open edits."""
+        count = plural(len(rows), "row")
+        if self.pending:
+            count += f" ({plural(self.pending, 'edit')} not committed)"
+        return "\n".join([*(show_row(relation, row) for row in rows), count])
 
     def _relations(self) -> str:
         return "\n".join(
@@ -278,7 +285,3 @@ class Session:
     def _quit(self) -> str:
         self.done = True
         return ""
-
-
-def _listed(relation: str, rows: list[Row]) -> str:
-    return "\n".join([*(show_row(relation, row) for row in rows), plural(len(rows), "row")])

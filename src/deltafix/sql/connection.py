@@ -95,10 +95,12 @@ class Connection(Definitions):
             return count
 
     def replace(self, table: str, rows: Any) -> int:
-        """Make these the rows of a table, given as to `insert`; returns how many differ.
+        """Make these all of the rows of a table, given as to `insert`; returns how many differ.
 
-        Only rows that differ are deleted and inserted, so views follow by the difference. Reads the
-        table once; O(its rows + the new ones).
+        The rows before go, unless they are among these: that is not INSERT OR REPLACE, which puts
+        rows beside the others, each in the place of the one of its key. Only rows that differ are
+        deleted and inserted, so views follow by the difference. Reads the table
+        once; O(its rows + the new ones).
 
         Raises:
             SqlProgrammingError, SqlDataError, SqlIntegrityError: as `insert`; nothing has changed.

@@ -237,7 +237,7 @@ def _cells(
     statement: Statement, values: exp.Values, columns: Sequence[Column]
 ) -> Callable[[Connection, Statement], tuple[list[list[SqlValue]], Other]]:
     """What gives the values of VALUES, for these columns."""
-    table: list[list[tuple[exp.Expr, Given, Compute | None]]] = []
+    table: list[list[tuple[exp.Expr, Given, Compute | None, Column | None]]] = []
     for cells in cells_of(values):
         table.append([])
         for position, cell in enumerate(cells):
@@ -246,15 +246,16 @@ def _cells(
                 way_out = "write text in single quotes: 'text'"
                 raise statement.wrong(message, cell, way_out)
             given = Given.at(cell)
-            kind = columns[position].type if position < len(columns) else NULL
+            column = columns[position] if position < len(columns) else None
+            kind = NULL if column is None else column.type
             compute = _value(statement, cell, kind) if given is None else None
-            table[-1].append((cell, given or Given(), compute))
+            table[-1].append((cell, given or Given(), compute, column))
 
     ways: dict[tuple[int, int, SqlType], Compute] = {}
 
     def rows(_: Connection, statement: Statement) -> tuple[list[list[SqlValue]], Other]:
         def other(number: int, position: int, value: SqlValue) -> tuple[SqlValue, exp.Expr]:
-            cell, _, compute = table[number][position]
+            cell, _, compute, column = table[number][position]
             if compute is None and value is not None:
                 kind = kind_of(value)
                 way = None if kind is None else ways.get((number, position, kind))
@@ -263,13 +264,13 @@ def _cells(
                     way = _value(statement, node, columns[position].type)
                     if kind is not None:
                         ways[number, position, kind] = way
-                value = computed(statement, way, (), cell)
+                value = computed(statement, way, (), cell, column)
             return value, cell
 
         value_rows = [
             [
-                computed(statement, compute, (), cell) if compute else given.value
-                for cell, given, compute in cells
+                computed(statement, compute, (), cell, column) if compute else given.value
+                for cell, given, compute, column in cells
             ]
             for cells in table
         ]

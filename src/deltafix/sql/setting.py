@@ -52,13 +52,18 @@ def where_of(node: exp.Expr) -> exp.Expr | None:
 
 
 def computed(
-    statement: Statement, compute: Compute, row: Sequence[SqlValue], node: exp.Expr | None = None
+    statement: Statement,
+    compute: Compute,
+    row: Sequence[SqlValue],
+    node: exp.Expr | None = None,
+    column: Column | None = None,
 ) -> SqlValue:
-    """A value of a row, or of a node without one. Raises SqlDataError."""
+    """A value of a row, or of a node without one, for a column. Raises SqlDataError."""
     try:
         return compute(row)  # type: ignore[no-any-return]
     except (ValueError, ArithmeticError) as error:
-        raise statement.data(str(error), node) from None
+        of = "" if column is None else f"column {column.name!r}: "
+        raise statement.data(f"{of}{error}", node) from None
 
 
 def sound(edit: CodedEdit) -> CodedEdit | None:

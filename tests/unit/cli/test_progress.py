@@ -126,7 +126,10 @@ def test_long_work_is_told_on_a_terminal_and_nothing_of_it_stays(cases, name):
     if name == "pipeline":  # what it did before is done
         again = subprocess.run(command, capture_output=True, text=True, check=True)
         assert "nothing new" in again.stderr
-        assert re.fullmatch(r"executor .*\nepoch 1: .*\nepoch 2: .*", "\n".join(screen(written)))
+        assert re.fullmatch(
+            r"executor .*\nepoch 1: .*\nepoch 2: .*\n`deltafix pipeline replay .*",
+            "\n".join(screen(written)),
+        )
         return
     piped = subprocess.run(command, capture_output=True, text=True, check=True)
     assert out == piped.stdout

@@ -133,6 +133,14 @@ def test_a_refused_line_leaves_nothing_to_commit(shell):
     assert (told.code, told.out) == (0, "nothing to commit\n")
 
 
+def test_rows_say_that_open_edits_are_not_in_them(shell):
+    first = '+edge("a", "b")\ncommit\n+edge("b", "c")\n'
+    told = shell(first + '? path("a", X)\n-edge("a", "b")\n.rows edge\ncommit\n.rows path\n')
+    assert told.err == ""
+    counts = [line for line in told.out.splitlines() if line[:5] == "1 row"]
+    assert counts == ["1 row (1 edit not committed)", "1 row (2 edits not committed)", "1 row"]
+
+
 def test_deleting_what_is_not_there_leaves_the_database_usable(shell):
     told = shell('-edge("x", "y")\ncommit\n+edge("a", "b")\ncommit\n.rows edge\n')
     assert told.code == 0

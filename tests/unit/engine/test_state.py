@@ -490,8 +490,9 @@ def test_paths_that_are_no_state_are_refused(tmp_path) -> None:
     (tmp_path / "file").write_text("x")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "notes.txt").write_text("x")
-    with pytest.raises(StateError, match="cannot be used"):
-        deltafix.connect(PATH, tmp_path / "file")
+    for path in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(StateError, match=r"cannot be used .*/file is a file; name a folder"):
+            deltafix.connect(PATH, path)
     with pytest.raises(StateError, match="holds other files"):
         deltafix.connect(PATH, tmp_path / "full")
     assert sorted(p.name for p in (tmp_path / "full").iterdir()) == ["notes.txt"]

@@ -134,6 +134,17 @@ def test_a_value_of_python_that_is_none_is_told_with_what_is(rows, said: str, he
         assert bool(found.help) == bool(help_)
 
 
+@pytest.mark.parametrize("values", ["(7, 'y', 'x')", "(7, 'y', ?)"])
+def test_a_value_of_an_insert_is_told_with_its_column(values: str) -> None:
+    with closing(deltafix.sql.connect()) as db:
+        db.execute("CREATE TABLE t (id INTEGER, name TEXT, num INTEGER)")
+        with pytest.raises(deltafix.sql.DataError) as caught:
+            db.execute(f"INSERT INTO t VALUES {values}", ("x",) if "?" in values else ())
+        (found,) = caught.value.diagnostics
+        assert found.message == "column 'num': 'x' is no whole number"
+        assert found.span.column == 22 + values.index("?" if "?" in values else "'x'")
+
+
 def test_a_frame_of_pandas_is_taken_as_its_error_says() -> None:
     with closing(deltafix.sql.connect()) as db:
         db.execute("CREATE TABLE t (id INTEGER)")

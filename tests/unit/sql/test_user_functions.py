@@ -128,7 +128,7 @@ def test_what_goes_wrong_is_told_with_the_call_and_changes_nothing(call, kind, s
         ("test_slug", ["TEXT"], "TEXT", "there is a function TEST_SLUG already"),
         ("a b", ["TEXT"], "TEXT", "'a b' is no name"),
         ("test_new", ["WHAT"], "TEXT", "is not maintained"),
-        ("test_new", ["TEXT"], "TIME", "type TIME is not maintained"),
+        ("test_new", ["TEXT"], "GEOGRAPHY", "type GEOGRAPHY is not maintained"),
     ],
 )
 def test_what_cannot_be_a_function_is_refused(name, parameters, result, said):

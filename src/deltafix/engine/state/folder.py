@@ -142,5 +142,7 @@ def _take(path: Path) -> Lock:
     except OSError as error:
         if isinstance(error, StateError):
             raise
-        message = f"{path} cannot be used as a state folder: {error}"
+        file = next((part for part in (path, *path.parents) if part.is_file()), None)
+        reason = error if file is None else f"{file} is a file; name a folder"
+        message = f"{path} cannot be used as a state folder: {reason}"
         raise StateError(message, path=str(path)) from error
