@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from deltafix.diagnostics import did_you_mean
@@ -28,7 +29,7 @@ from deltafix.facts.values import (
 )
 from deltafix.rules.ast import BASES, FunctorDecl, Program
 from deltafix.rules.logical import logical_functor
-from deltafix.rules.schemas import schemas_of
+from deltafix.rules.schemas import constructed_by
 from deltafix.rules.terms import Aggregate, Call, Term
 from deltafix.rules.values import NATIVE, NO_VALUE
 from deltafix.rules.walk import subterms, terms_of
@@ -145,8 +146,15 @@ def _exact(kind: str, values: list[Any], bits: int) -> list[Any] | None:
     return values if not values or (low <= min(values) and max(values) <= high) else None
 
 
-def bound(program: Program, functions: Mapping[str, Callable[..., Any]]) -> dict[str, UserFunctor]:
+def bound(
+    program: Program,
+    functions: Mapping[str, Callable[..., Any]],
+    known: Mapping[str, tuple[FunctorDecl, UserFunctor]] = MappingProxyType({}),
+) -> dict[str, UserFunctor]:
     """The functors of a checked program bound to functions.
+
+    Those that are `known`, by their name, are taken as they are where they are declared so here and
+    have the same function: a type's name means the same in all programs of one database.
 
     Raises FunctorError: a functor that is called has no function, a function does not take its
     arguments, or a name belongs to no functor.
@@ -165,9 +173,13 @@ def bound(program: Program, functions: Mapping[str, Callable[..., Any]]) -> dict
                 "or --functors FILE.py on the command line"
             )
             raise FunctorError(message)
-    constructed = schemas_of(program).constructed
+    constructed = constructed_by(program)
     functors = {}
     for name, compute in functions.items():
+        before, functor = known.get(name, (None, None))
+        if functor is not None and functor.compute is compute and before == declared[name]:
+            functors[name] = functor
+            continue
         _require_callable(declared[name], compute)
         kind = program.kind(declared[name].result)
         of = program.logical(kind)

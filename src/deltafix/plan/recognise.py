@@ -13,6 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import replace
+from functools import partial
 from hashlib import blake2b
 from typing import Any, NamedTuple, TypeAlias
 
@@ -82,7 +83,7 @@ def renamed(core: Core, before: Core, cache: Cache) -> Core:
     """
     known = cache.words if cache.core is before else _said(before, Cache())
     digests = _said(core, cache)
-    names = _named_alike(core, digests, before, known)
+    names = _named_alike(core, digests, before, known, cache)
     named = with_names(core, names.__getitem__, cache)
     cache.core, cache.words = named, {names[name]: words for name, words in digests.items()}
     return named
@@ -94,11 +95,11 @@ def named_alike(core: Core, before: Core) -> dict[str, str]:
     Those that are new are named by what they say, so that they have this name whenever they come
     back. Linear in the clauses of hidden relations.
     """
-    return _named_alike(core, _said(core, Cache()), before, _said(before, Cache()))
+    return _named_alike(core, _said(core, Cache()), before, _said(before, Cache()), Cache())
 
 
 def _named_alike(
-    core: Core, digests: Mapping[str, str], before: Core, known: Mapping[str, str]
+    core: Core, digests: Mapping[str, str], before: Core, known: Mapping[str, str], cache: Cache
 ) -> dict[str, str]:
     names = {relation.name: relation.name for relation in core.relations if not relation.hidden}
     twice = {
@@ -107,7 +108,8 @@ def _named_alike(
         for words, n in Counter(words_of.values()).items()
         if n > 1
     }
-    mine, theirs = _said_and_read(core, digests, twice), _said_and_read(before, known, twice)
+    mine = _said_and_read(core, digests, twice, cache)
+    theirs = _said_and_read(before, known, twice, cache)
     for new, old in ((mine, theirs), (digests, known)):
         taken = set(names.values())
         same = (name for name, words in new.items() if old.get(name) == words)
@@ -131,7 +133,9 @@ def _named_alike(
     return names
 
 
-def _said_and_read(core: Core, digests: Mapping[str, str], twice: Set[str]) -> Mapping[str, str]:
+def _said_and_read(
+    core: Core, digests: Mapping[str, str], twice: Set[str], cache: Cache
+) -> Mapping[str, str]:
     """What each hidden relation says; where that is said twice, with the clauses that read it.
 
     Or two would change places, and a rule that reads one of them were another.
@@ -144,20 +148,27 @@ def _said_and_read(core: Core, digests: Mapping[str, str], twice: Set[str]) -> M
         if fold.source in twins:
             readers[fold.source].append(repr((digests.get(fold.relation, fold.relation), fold.op)))
     for clause in core.clauses:
-        read = {atom.relation for atom in clause.atoms}
-        for name in read & twins:
-            called = {**digests, name: "*"}
-            head, *body = _parts(clause)
-            parts: list[Part] = []
-            for (kind, *rest), args in (head, *body):
-                if kind in _RELATIONAL:
-                    rest = [called.get(str(rest[0]), rest[0])]  # noqa: PLW2901
-                parts.append(((kind, *rest), args))
-            readers[name].append(repr(_arranged(parts[:1], parts[1:])))
+        read = [atom.relation for atom in clause.atoms]
+        for name in twins.intersection(read):
+            called = tuple(
+                ["*" if one == name else digests.get(one, one) for one in (clause.head, *read)]
+            )
+            spelled = cache.read("reads", clause, called, partial(_read_as, clause, called))
+            readers[name].append(spelled)
     return {
         name: f"{words} {_digest(sorted(readers[name]))}" if name in twins else words
         for name, words in digests.items()
     }
+
+
+def _read_as(clause: Clause, called: Iterable[str]) -> str:
+    """A clause in an order that does not depend on its own, with its relations so called."""
+    names = iter(called)
+    parts: list[Part] = [
+        ((kind, next(names)) if kind in _RELATIONAL else (kind, *rest), args)
+        for (kind, *rest), args in _parts(clause)
+    ]
+    return repr(_arranged(parts[:1], parts[1:]))
 
 
 def same_rule(rule: Rule | Dominates, other: Rule | Dominates) -> bool:

@@ -343,6 +343,16 @@ class Program:
 
         Raises KeyError for an undeclared type.
         """
+        kind = self._kinds.get(type_name)  # asked for each column of each relation, by each pass
+        if kind is None:
+            kind = self._kinds[type_name] = self._kind(type_name)
+        return kind
+
+    @cached_property
+    def _kinds(self) -> dict[str, str]:
+        return {}
+
+    def _kind(self, type_name: str) -> str:
         while type_name not in BASES:
             logical = self.logical(type_name)
             if logical is not None:

@@ -353,7 +353,7 @@ def _multiplied(
 ) -> Iterator[Diagnostic]:
     """The rules that have too many alternatives where recursion has them written out."""
     recursions = whole.Recursions(program, order)
-    for typed_rule in rules:
+    for typed_rule in rules if recursions.home else ():
         if whole.is_marked(typed_rule.rule.body) and recursions.multiply(typed_rule.rule):
             yield from _sizes(
                 replace(typed_rule.rule, body=whole.written_out(typed_rule.rule.body))

@@ -22,7 +22,7 @@ _PAIR = 2
 def check_declarations(program: Program) -> Iterator[Diagnostic]:
     """What is wrong with the declarations of a program (DF111, DF113, DF153 to DF157)."""
     yield from _twice(program)
-    types = [*BASES, *(declared.name for declared in program.types)]
+    types = dict.fromkeys([*BASES, *(declared.name for declared in program.types)])
     named = [
         *(a for relation in program.relations for a in relation.attributes),
         *(a for declared in program.types for b in declared.branches for a in b.fields),
@@ -43,8 +43,10 @@ def check_declarations(program: Program) -> Iterator[Diagnostic]:
     yield from _logical(program)
     for lattice in program.lattices:
         yield from _lattice(program, lattice)
+    ordered = {order.less.relation for order in program.orders}
     for relation in program.relations:
-        yield from _kept(program, relation)
+        if relation.name in ordered or _is_qualified(relation):
+            yield from _kept(program, relation, is_ordered=relation.name in ordered)
     for order in program.orders:
         yield from _order(order)
 
@@ -116,13 +118,17 @@ def _columns(owner: str, what: str, attributes: tuple[Attribute, ...]) -> Iterat
         seen.add(column.name)
 
 
-def _kept(program: Program, relation: RelationDecl) -> Iterator[Diagnostic]:
+def _is_qualified(relation: RelationDecl) -> bool:
+    return bool(relation.qualifiers or relation.choices or relation.indexes or relation.joined)
+
+
+def _kept(program: Program, relation: RelationDecl, *, is_ordered: bool) -> Iterator[Diagnostic]:
     """The qualifiers of a relation that change which rows it holds."""
     ways = {
         "eqrel": "eqrel" in relation.qualifiers,
         "choice-domain": bool(relation.choices),
         "lattice columns": bool(relation.joined),
-        "subsumption": any(o.less.relation == relation.name for o in program.orders),
+        "subsumption": is_ordered,
     }
     if sum(ways.values()) > 1:
         listed = " and ".join(way for way, used in ways.items() if used)

@@ -38,19 +38,10 @@ class Schemas:
 
 def schemas_of(program: Program) -> Schemas:
     """The declarations of a program, looked up. Raises KeyError for an unknown type."""
-
-    def columns(attributes: tuple[Attribute, ...]) -> Columns:
-        return tuple((a.name, program.kind(a.type)) for a in attributes)
-
-    constructed = {
-        declared.name: {branch.name: columns(branch.fields) for branch in declared.branches}
-        for declared in program.types
-        if declared.branches
-    }
-    used = [kind for kind in map(program.logical, sorted(program.kinds)) if kind is not None]
-    constructed |= {kind.name: {"": (("value", kind.inner),)} for kind in used if kind.nullable}
+    constructed = constructed_by(program)
+    used = _logical_of(program)
     return Schemas(
-        {relation.name: columns(relation.attributes) for relation in program.relations},
+        {relation.name: _columns(program, relation.attributes) for relation in program.relations},
         constructed,
         {branch: name for name, shape in constructed.items() for branch in shape if branch},
         {
@@ -64,9 +55,30 @@ def schemas_of(program: Program) -> Schemas:
     )
 
 
+def constructed_by(program: Program) -> dict[str, dict[str, Columns]]:
+    """The branches of each constructed type. Raises KeyError for an unknown type."""
+    constructed = {
+        declared.name: {
+            branch.name: _columns(program, branch.fields) for branch in declared.branches
+        }
+        for declared in program.types
+        if declared.branches
+    }
+    nullable = (kind for kind in _logical_of(program) if kind.nullable)
+    return constructed | {kind.name: {"": (("value", kind.inner),)} for kind in nullable}
+
+
+def _columns(program: Program, attributes: tuple[Attribute, ...]) -> Columns:
+    return tuple([(a.name, program.kind(a.type)) for a in attributes])
+
+
+def _logical_of(program: Program) -> list[LogicalType]:
+    return [kind for kind in map(program.logical, sorted(program.kinds)) if kind is not None]
+
+
 def row_schemas(program: Program, names: Container[str] | None = None) -> dict[str, Schema]:
     """What the rows of each relation of a checked program must fit, or of those with a name."""
-    constructed = schemas_of(program).constructed
+    constructed = constructed_by(program)
     word = program.word_size
     said: dict[tuple[str, int], tuple[BaseType, Shape | None, LogicalType | None]] = {}
 
