@@ -282,6 +282,10 @@ def test_what_cannot_be_is_refused_and_the_state_given_back(spark, tmp_path) -> 
     rows = {"grant": grants(spark, ("a", 1, 1), (None, 2, 1))}
     with maintain(PROGRAM, rows, bad_rows="quarantine", **options) as kept:
         assert kept.maintainer.quarantine.counts() == {"grant": 1}
+        with pytest.raises(UnknownRelationError, match="did you mean 'grant'"):
+            kept.apply({"grants": rows["grant"]})
+        with pytest.raises(UnknownRelationError, match="did you mean 'can'"):
+            kept["cans"]
     with pytest.raises(ProgramChangedError):
         maintain(TEXT + "\ncan(x, 0) :- member(x, _).", {"grant": grants(spark)}, **options)
 

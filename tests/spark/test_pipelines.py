@@ -6,7 +6,7 @@ import pytest
 from tests.support.pipelines import TEXT, Job
 
 import deltafix
-from deltafix.errors import ConfigError, PipelineError, SourceError
+from deltafix.errors import ConfigError, PipelineError, SourceError, UnknownRelationError
 from deltafix.spark import SparkPipeline, pipeline
 
 pytestmark = pytest.mark.spark
@@ -47,6 +47,8 @@ def test_a_pipeline_in_python_is_that_of_a_file(spark, tmp_path, kind) -> None:
             ("ann", "dev", 1, 2), ("dev", "all", 1, 2), ("ann", "all", 1, 2),
         }  # fmt: skip
         assert rows(access.changes("stands", 3)) == set()
+        with pytest.raises(UnknownRelationError, match="did you mean 'stands'"):
+            access["stand"]
         found = access.epochs(1).collect()
         assert [row.epoch for row in found] == [third.epoch]
         assert found[0].out["can"].added == 2

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _BELOW: Final = " " * 9 + "not taken: "
 
 _REFUSED: Final = 1
-"""The exit code under --strict where something could not be taken."""
+"""The exit code under --strict where something could not be taken, or a table has no file."""
 
 
 def dbt(
@@ -70,7 +70,10 @@ def dbt(
         ),
     ] = False,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Exit with 1 if a relation is not maintained.")
+        bool,
+        typer.Option(
+            "--strict", help="Exit with 1 if a relation is not maintained, or has no file."
+        ),
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No notes.")] = False,
 ) -> None:
@@ -97,18 +100,22 @@ def dbt(
         if watch:
             _follow(project, files, interval, changes, quiet=quiet)
         refused = project.of("source", "seed", "model", "snapshot", "test", state="refused")
-        if strict and refused:
+        if strict and (refused or files.lacking):
             raise typer.Exit(_REFUSED)
 
 
 class _Files:
-    """The files that sources and seeds are read from, and what they were when they were read."""
+    """The files that sources and seeds are read from, and what they were when they were read.
+
+    `lacking` are the tables that have none now.
+    """
 
     def __init__(self, project: Project, facts: Path, *, quiet: bool) -> None:
         self._project = project
         self._facts = facts
         self._quiet = quiet
-        self._stamps: dict[str, Mark] = {}
+        self._stamps: dict[str, Mark | None] = {}
+        self.lacking = set[str]()
 
     def load(self) -> int:
         """Read what is new or has changed; how many rows of tables came and went."""
@@ -125,7 +132,9 @@ class _Files:
                 continue
             is_first = table.name not in self._stamps
             self._stamps[table.name] = stamp
+            self.lacking.discard(table.name)
             if path is None or stamp is None:
+                self.lacking.add(table.name)
                 files = lacks_file(self._facts, table.name) if path is None else f"no {path}"
                 if is_first:
                     note(f"note: {table.shown} has no rows: {files}", quiet=self._quiet)

@@ -118,6 +118,9 @@ def run(
     import deltafix  # noqa: PLC0415  quick --help
     from deltafix.datalog.program import Program as Checked  # noqa: PLC0415
 
+    if program_file.suffix == ".toml":
+        message = f"{program_file} is a pipeline; deltafix pipeline run {program_file} runs it"
+        raise typer.BadParameter(message)
     program = Checked.from_file(program_file, **reading(word_size, include, macros))
     for warning in program.warnings:
         note(render(warning, program.source), quiet=quiet)

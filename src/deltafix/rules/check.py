@@ -204,7 +204,7 @@ def _run(
     schemas = schemas_of(program) if sound else None
     types: list[Typed] = []
     orders: list[Typed] = []
-    named = True
+    unnamed = set[int]()  # rules that name what is not declared
     subtypes = Subtypes(program) if schemas is not None else None
     widths = frozenset(
         len(branch.fields)
@@ -229,7 +229,8 @@ def _run(
             wrong.extend(_sizes(kept, stuck))
         diagnostics.extend(wrong)
         if wrong:
-            named = named and not any(item.code == "DF110" for item in wrong)
+            if any(item.code == "DF110" for item in wrong):
+                unnamed.add(id(rule))
             continue
         written = with_local_results(kept)
         one_name = with_witnesses(written)
@@ -245,7 +246,15 @@ def _run(
     if inlines and not any(item.severity == "error" for item in diagnostics):
         diagnostics.extend(_inlined(program, types))
     order: tuple[Stratum, ...] = ()
-    if named:
+    if unnamed:  # what the others say of each other holds all the same
+        rest = replace(
+            program,
+            rules=tuple(rule for rule in program.rules if id(rule) not in unnamed),
+            orders=tuple(order for order in program.orders if id(order.rule) not in unnamed),
+        )
+        edges = dependencies(rest)
+        diagnostics.extend(unstratified(rest, edges))
+    else:
         edges = dependencies(program)
         order = strata(program, edges)
         diagnostics.extend(unstratified(program, edges, order))

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from deltafix.closing import Closing
 from deltafix.errors import PipelineError, SourceError
+from deltafix.facts.schema import unknown_relation
 from deltafix.pipeline.config import Config, make_config
 from deltafix.pipeline.epoch import Epoch
 from deltafix.pipeline.journal import Journal
@@ -166,7 +167,7 @@ class SparkPipeline(Closing, Mapping[str, "DataFrame"]):
     def changes(self, output: str, first: int = 0, last: int | None = None) -> DataFrame:
         """The signed rows of a view, with their epochs, from one epoch to another.
 
-        Raises KeyError, SourceError before the first run.
+        Raises UnknownRelationError, SourceError before the first run.
         """
         reader = self.session.read.format("deltafix").option("from", str(first))
         if last is not None:
@@ -174,7 +175,10 @@ class SparkPipeline(Closing, Mapping[str, "DataFrame"]):
         return reader.load(self._log(output))
 
     def __getitem__(self, output: str) -> DataFrame:
-        """The view as it was published last. Raises KeyError, SourceError before the first run."""
+        """The view as it was published last.
+
+        Raises UnknownRelationError, SourceError before the first run.
+        """
         reader = self.session.read.format("deltafix").option("view", "rows")
         return reader.load(self._log(output))
 
@@ -185,7 +189,9 @@ class SparkPipeline(Closing, Mapping[str, "DataFrame"]):
         return len(self._logs)
 
     def _log(self, output: str) -> str:
-        path = self._logs[output]
+        path = self._logs.get(output)
+        if path is None:
+            raise unknown_relation(output, self._logs)
         # Asked here: what Spark's worker raises comes back as text.
         if read_manifest(path) is None:
             raise SourceError(f"{path} holds no delta log yet: run the pipeline", path=str(path))

@@ -24,7 +24,7 @@ from deltafix.closing import Closing
 from deltafix.datalog.program import Program as Text
 from deltafix.diagnostics import did_you_mean
 from deltafix.errors import ConfigError, PipelineError, UnknownRelationError
-from deltafix.facts.schema import Schema
+from deltafix.facts.schema import Schema, unknown_relation
 from deltafix.pipeline.augment import Additions
 from deltafix.pipeline.batches import Batches, Name, Rows
 from deltafix.pipeline.change import Way
@@ -258,6 +258,8 @@ class Maintained(Closing, Mapping[str, "DataFrame"]):
         db, schemas = self.maintainer.db, self.maintainer.schemas
         frames, looks = [], []
         for name, frame in inputs.items():
+            if name not in schemas:
+                raise unknown_relation(name, schemas)
             schema = schemas[name]
             sign = 1 if name in self._whole else self._sign_of(frame)
             policy = self._policies[name]
@@ -336,7 +338,7 @@ class Maintained(Closing, Mapping[str, "DataFrame"]):
         them; a stream begins behind what was handed out before.
         """
         if view not in self.maintainer.outputs.sinks:
-            raise KeyError(view)
+            raise unknown_relation(view, [*self])
         if self.query is not None:
             stream = self._session.readStream.format("deltafix").option("from", str(self._start))
             return stream.load(str(self.log(view)))

@@ -24,7 +24,7 @@ from deltafix.sql import reducers, statistics
 from deltafix.sql.builder import NIL, Operand, Relation, absent, equal, some
 from deltafix.sql.functions import itself
 from deltafix.sql.literals import Scalar
-from deltafix.sql.text import KurtosisPop, Mad, Product, data_type, exp
+from deltafix.sql.text import OF_WINDOWS, KurtosisPop, Mad, Product, data_type, exp
 from deltafix.sql.types import (
     BIGINT,
     BOOLEAN,
@@ -238,6 +238,8 @@ def read_aggregate(formulas: Formulas, node: exp.Expr, *, window: bool = False) 
         order, inner = inner.expression.expressions, inner.this
     op = _OPS.get(type(inner))
     if op is None:
+        if isinstance(inner, OF_WINDOWS):
+            raise builder.statement.misplaced(inner)
         raise builder.refused(f"the aggregate {builder.statement.called(inner)}", node, _USAGE)
     if op in _SHAPES:
         if formulas.scope.statement.dialect != "duckdb":

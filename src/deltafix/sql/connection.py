@@ -139,10 +139,8 @@ class Connection(Definitions):
         text = f"{verb} {table}"
         statement = Statement(text, 0, len(text), exp.Null(), explain="", dialect=self.dialect)
         self._require_sound(statement)  # the table may have been made in the transaction
-        target = self.catalog.tables.get(table)
-        if target is None:
-            raise statement.unknown("table", table, list(self.catalog.tables), None)
-        return statement, target
+        named = exp.Table(this=exp.to_identifier(table, quoted=True))
+        return statement, edits.edited_table(self, statement, named)
 
     def run(
         self,

@@ -174,9 +174,7 @@ class Formulas:
         columns = [*node.find_all(exp.Column)]
         if columns and all(self.scope.here(column) is None for column in columns):
             return self.scope.aggregated_around(node)
-        message = f"{node.sql()} stands where there are single rows"
-        way_out = "aggregates stand in SELECT and HAVING"
-        return self.scope.statement.wrong(message, node, way_out)
+        return self.scope.statement.misplaced(node)
 
     # --- conditions ------------------------------------------------------------------------------
 

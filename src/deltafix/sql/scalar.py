@@ -228,6 +228,8 @@ class Scalars:
             if isinstance(node, exp.Explode | exp.Unnest):
                 way_out = "write it in SELECT, or in FROM: ... CROSS JOIN UNNEST(array) AS u (x)"
                 raise self.statement.refused("UNNEST here", node, way_out)
+            if isinstance(node, exp.AggFunc | exp.RowNumber):
+                raise self.statement.misplaced(node)
             close = suggest(name.upper(), [*functions.NAMES.split(", "), *USER], 0.75)
             way_out = functions.instead_of(name.upper(), self.statement.dialect)
             way_out = f"did you mean {close}?" if close else way_out

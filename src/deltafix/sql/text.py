@@ -59,6 +59,12 @@ __all__ = [
 
 DIALECTS: Final = ("duckdb", "postgres", "spark")
 
+OF_WINDOWS: Final = (
+    exp.RowNumber, exp.Rank, exp.DenseRank, exp.PercentRank, exp.CumeDist, exp.Ntile, exp.Lag,
+    exp.Lead, exp.FirstValue, exp.LastValue, exp.NthValue,
+)  # fmt: skip
+"""Functions that stand before OVER alone."""
+
 _HOW: Final = re.compile(
     r"\s*\(?\s*(ANALYZE|VERBOSE|EXTENDED|CODEGEN|COSTS?|FORMATTED|FORMAT|BUFFERS|QUERY\s+PLAN)\b",
     re.IGNORECASE,
@@ -259,6 +265,15 @@ class Statement:
         error = self.error(SqlRefusedError, f"{what} is not maintained", node, way_out)
         assert isinstance(error, SqlRefusedError)  # noqa: S101  it was asked for
         return error
+
+    def misplaced(self, node: exp.Expr) -> SqlError:
+        """The error for an aggregate, or what counts rows around one, where there are none."""
+        if isinstance(node, OF_WINDOWS):
+            name = self.called(node)
+            way_out = f"write {name}(...) OVER (PARTITION BY ... ORDER BY ...)"
+            return self.wrong(f"{name} stands without OVER", node, way_out)
+        message = f"{node.sql()} stands where there are single rows"
+        return self.wrong(message, node, "aggregates stand in SELECT and HAVING")
 
     def require_only(self, node: exp.Expr, read: Collection[str]) -> None:
         """Raise SqlRefusedError for what a node says beyond the arguments that are read here."""

@@ -144,6 +144,11 @@ def test_the_shortest_negative_cycle_is_told() -> None:
     assert [item.message for item in found] == ["negation inside recursion: a -!-> b -> a"]
 
 
+def test_a_name_that_is_none_does_not_hide_a_negative_cycle() -> None:
+    found = codes("n(x) :- e(x, _), !n(x). n(x) :- ee(x).")
+    assert found == ["DF140", "DF110"]
+
+
 def test_typed_refuses_a_program_built_by_hand() -> None:
     program = Data((RelationDecl("a", ()), RelationDecl("a", ())))
     assert [item.code for item in check(program)] == ["DF111"]

@@ -207,6 +207,20 @@ def written(folder: Path, *nodes: dict[str, Any], adapter: str = "duckdb") -> Pa
     return folder
 
 
+def test_strict_minds_a_table_without_a_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    columns = {"id": {"data_type": "integer"}}
+    seed = node("seed", "orders", columns=columns, original_file_path="orders.csv")
+    folder = written(tmp_path, seed, node("model", "m", compiled_code="SELECT id FROM orders"))
+    (folder / "orders.csv").write_text("id\n1\n")
+    assert run(str(folder), "--strict") == 0
+    (folder / "orders.csv").unlink()
+    assert run(str(folder)) == 0
+    assert run(str(folder), "--strict") == 1
+    assert "orders has no rows: no " in capsys.readouterr().err
+
+
 ORDERS = node("seed", "orders", columns={"id": {"data_type": "integer"}})
 
 

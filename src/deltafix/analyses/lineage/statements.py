@@ -24,12 +24,17 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError, SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
+from deltafix.diagnostics import suggest
+
 _DIALECT = re.compile(r"^\s*--\s*deltafix:\s*dialect\s*=\s*(\S+)\s*$", re.MULTILINE)
 _CARRIES = re.compile(
     r"\s*(with|select|insert|update|merge|create\b[^(]*?\b(view|table))\b", re.IGNORECASE
 )
+_CARRYING = ("WITH", "SELECT", "INSERT", "UPDATE", "MERGE", "CREATE")
 _WITH_GO = frozenset({"tsql", "fabric"})
 """Dialects whose scripts are cut by lines that say GO."""
+_NONE = (exp.Command, exp.Condition, exp.Alias)
+"""What sqlglot takes for a statement that is none, or that it does not read."""
 _MODEL_FOLDERS = frozenset({"models", "snapshots"})
 
 
@@ -130,9 +135,19 @@ def _parse(dialect: Dialect, ordinal: int, chunk: list[Token], text: str) -> Sta
     except (SqlglotError, ValueError, AttributeError, TypeError, IndexError, KeyError) as error:
         reason = _first_line(str(error)) or reason  # what sqlglot's parser trips over, as fuzzed
     else:
-        if len(trees) == 1 and trees[0] is not None and not isinstance(trees[0], exp.Command):
+        if len(trees) == 1 and isinstance(trees[0], exp.Expr) and not isinstance(trees[0], _NONE):
             return Statement(ordinal, line, written, trees[0])
-    return Statement(ordinal, line, written, None, reason if _CARRIES.match(written) else "")
+    # Other databases have statements of their own, which move no rows; a slip is none of them.
+    meant = suggest(chunk[0].text.upper(), _CARRYING) if _is_name(chunk[0]) else None
+    if meant is not None:
+        reason = f"no statement begins with {chunk[0].text}: did you mean {meant}?"
+    elif not _CARRIES.match(written):
+        reason = ""
+    return Statement(ordinal, line, written, None, reason)
+
+
+def _is_name(token: Token) -> bool:
+    return token.token_type == TokenType.VAR
 
 
 def _first_line(message: str) -> str:
