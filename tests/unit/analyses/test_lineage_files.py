@@ -71,7 +71,8 @@ def test_queries_that_make_nothing_are_named_by_file_and_number(trees: Trees) ->
 def test_a_slip_in_the_first_word_is_told(trees: Trees, slip: str, meant: str) -> None:
     text = f"CREATE TABLE t (a INT);\n{slip};\nOPTIMIZE t; VACUUM t; LIST @stage; PRINT 'x'"
     (row,) = trees.rows("unparsed", text)
-    assert row == f"x.sql 2 no statement begins with {slip.split(maxsplit=1)[0]}: did you mean {meant}?"
+    first = slip.split(maxsplit=1)[0]
+    assert row == f"x.sql 2 no statement begins with {first}: did you mean {meant}?"
 
 
 def test_statements_that_cannot_be_read_cost_themselves_only(trees: Trees) -> None:
