@@ -60,7 +60,12 @@ def table_file(folder: Path, name: str) -> Path | None:
 
 def lacks_file(folder: Path, name: str) -> str:
     """That a table has no file in a folder."""
-    return f"no {name}.parquet and no {name}.csv in {folder}"
+    said = f"no {name}.parquet and no {name}.csv in {folder}"
+    if (folder / name).is_dir():
+        said += (
+            f"; {folder / name} is a folder: pipelines read folders of files, this reads one file"
+        )
+    return said
 
 
 _KINDS = ("parquet", "csv")

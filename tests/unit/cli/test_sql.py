@@ -405,6 +405,8 @@ def test_a_table_without_rows_and_without_a_file_is_refused_by_run_and_sql(
     done = deltafix(name, script, "-F", folder, *options)
     assert (done.code, done.out) == (2, "")  # not ada, who may be denied
     assert f"table deny has no rows: no deny.parquet and no deny.csv in {folder}; one" in done.err
+    (folder / "deny").mkdir()
+    assert f"{folder / 'deny'} is a folder" in deltafix(name, script, "-F", folder, *options).err
     (folder / "deny.csv").write_text("who\n")
     assert deltafix(name, script, "-F", folder, *options).code == 0
 
