@@ -4,8 +4,8 @@ Invariant checked: between epochs NOW == WAS and no working flag is set; the key
 index hold exactly the rows that are true; every fact of a recursive stratum is given or has a
 support; counts agree with the rows, and those of all derivations with each other. Whether they
 equal the derivations is checked against recomputation in tests/agree. Counts and sums are those of
-the rows that are there, added up in Python. Each symbol is found by one slot, and no free block has
-its text.
+the rows that are there, added up in Python. Buckets lie apart, also free ones. Each symbol is found
+by one slot, and no free block has its text.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ def check_invariants(arena: Arena, linked: Linked) -> None:
         _require(count == planned, relation.name, f"{count} indexes, planned are {planned}")
         for index in range(first, first + count):
             _check_index(arena, relation.name, number, index, alive)
+    _check_buckets(arena)
     for fold in linked.folds.values():
         _check_fold(arena, linked, fold)
 
@@ -181,6 +182,34 @@ def _check_index(arena: Arena, name: str, number: int, index: int, alive: set[in
             _require(kept == position, name, f"row {row} is at {position}, not {kept}")
         held += bucket
     _require(sorted(held) == sorted(alive), name, f"index {index} differs from the rows")
+
+
+def free_buckets(arena: Arena) -> list[tuple[int, int]]:
+    """The first unit of each free bucket, and how many it has. O(free buckets)."""
+    cells, free = arena.cells, list[tuple[int, int]]()
+    for size in range(1, 32):
+        ref = int(cells[at.BUCKET_FREE + size])
+        while ref:
+            free.append((ref - 1, (2 << size) // 4))
+            _require(len(free) <= cells[at.BUCKET_TOP], "the buckets", "a free one is listed twice")
+            ref = int(arena.words[int(cells[at.BUCKETS]) + (ref - 1) * 4])
+    return free
+
+
+def _check_buckets(arena: Arena) -> None:
+    """Buckets of keys and free ones lie apart."""
+    cells, buckets = arena.cells, free_buckets(arena)
+    start, count = int(cells[at.RELS]), int(cells[at.N_RELS])
+    relations = cells[start : start + count * at.RSZ].reshape(count, at.RSZ)
+    for index in range(int((relations[:, at.R_IDX] + relations[:, at.R_NIDX]).max(initial=0))):
+        xb = int(cells[at.IDXS]) + index * at.XSZ
+        start, count = int(cells[xb + at.X_SLOTS]), int(cells[xb + at.X_CAP])
+        for head, tail in cells[start : start + 2 * count].reshape(count, 2).tolist():
+            if tail >> 32:
+                buckets.append(((head & 0xFFFFFFFF) - 1, (2 << (tail >> 32)) // 4))
+    last = (int(cells[at.BUCKET_TOP]), 0)
+    for (ref, units), (after, _) in pairwise([*sorted(buckets), last]):
+        _require(ref + units <= after, "the buckets", f"that at {ref} reaches into that at {after}")
 
 
 def _is_filtered(cells: Cells, xb: int, key: int) -> bool:

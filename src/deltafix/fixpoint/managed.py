@@ -31,7 +31,7 @@ from deltafix.engine.tables import Tables
 from deltafix.errors import ChangeError, InternalError, MissingRowError, TransactionError
 from deltafix.fixpoint.view import Change, FixpointReport, FixpointView, not_in_fixpoint
 from deltafix.kernel import layout as at
-from deltafix.kernel.arena import Arena
+from deltafix.kernel.arena import Arena, spelled_out
 from deltafix.kernel.entries import commit, delete_rows, insert_rows, lookup, rollback
 from deltafix.plan.build import plan_core
 from deltafix.plan.clause import Clause, Match, Relation, Slot
@@ -448,7 +448,7 @@ class Reachability:
         if few is not None:
             went, came = by_relation(few).get(REACH, ([], []))
             return [code for (code,) in came], [code for (code,) in went]
-        entries = arena.rows(at.DELTA)
+        entries = spelled_out(arena.take(at.DELTA), 2)
         entries = entries[(entries >> 33) == REACH]
         codes = records_of(arena, REACH)[(entries >> 1) & 0xFFFFFFFF, at.COLS]
         new = (entries & 1) == 1

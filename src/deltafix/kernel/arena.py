@@ -14,6 +14,7 @@ import gc
 import mmap
 import os
 import sys
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -139,10 +140,6 @@ class Arena:
         start = int(self.cells[cell])
         return self.cells[start : start + int(self.cells[cell + 1])]
 
-    def rows(self, cell: int) -> Cells:
-        """The rows listed at header cell `cell`, `CREATED` or `DELTA`, one by one. O(rows)."""
-        return spelled_out(self.take(cell), 2 if cell == at.DELTA else 1)
-
     def release(self, *, keep: bool = False) -> None:
         """Have blocks that were handed back be taken again; nobody may read the arena meanwhile.
 
@@ -225,15 +222,26 @@ class Arena:
 
 def spelled_out(entries: Cells, step: int) -> Cells:
     """A list of rows in runs (`kernel.runs`) row by row, `step` from one to the next. O(rows)."""
+    return next(in_parts(entries, step), entries)
+
+
+def in_parts(entries: Cells, step: int, most: int | None = None) -> Iterator[Cells]:
+    """The same, at most so many rows at a time. O(rows), and in memory O(entries + `most`)."""
     more = np.flatnonzero(entries < 0)
-    if not len(more):
-        return entries
+    if not len(more) and len(entries) <= (most or len(entries)):
+        if len(entries):
+            yield entries
+        return
     counts = np.ones(len(entries), np.int64)
     counts[more - 1] -= entries[more]
     firsts, counts = np.delete(entries, more), np.delete(counts, more)
-    places = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    rows: Cells = np.repeat(firsts, counts) + step * places
-    return rows
+    ends = np.cumsum(counts)
+    begins, total = ends - counts, int(ends[-1])
+    for start in range(0, total, most or total):
+        end = min(start + (most or total), total)
+        some = slice(np.searchsorted(ends, start, "right"), np.searchsorted(ends, end) + 1)
+        inside = np.minimum(ends[some], end) - np.maximum(begins[some], start)
+        yield np.repeat(firsts[some] - step * begins[some], inside) + step * np.arange(start, end)
 
 
 @cache

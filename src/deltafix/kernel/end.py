@@ -171,7 +171,7 @@ def rollback(A, L):
     L[at.ERROR] = 0
     L[at.EMITTED] = 0
     end_batches(L)
-    close_jobs(L)
+    close_jobs(A, L)
     undo_folds(A, L)
     _clear(L)
 

@@ -25,6 +25,7 @@ import numpy as np
 from deltafix.kernel import layout as at
 from deltafix.kernel.filters import note_key, note_keys
 from deltafix.kernel.index import (
+    bucket_give,
     bucket_start,
     grow_buckets,
     idx_add,
@@ -54,8 +55,7 @@ _FIRST = 1  # its rows are the relation's among these places of the queue; below
 _LAST = 2  # numbers from -1 - _FIRST to _LAST that are in the other indexes
 _ROWS = 3  # how many there are: of the rows that it counts, then of those that it sorts
 _KEYS = 4  # keys that the index has not
-_UNITS = 5  # of buckets
-_REF = 6  # the first of these
+_REF = 6  # the next of the buckets that it has behind all others
 _LEFT = 7  # the last of the rows left over, counted from 1: each names the one before it where its
 # position will be
 _LIST = 8  # hash << 32 | row of each row that it sorts
@@ -70,7 +70,9 @@ _SPARE = 15  # what it sorts with
 _TOP = 16  # of the last part: the first cell of all parts' lists
 _FREED = 17  # for each class the last of the buckets outgrown, counted from 1, which begins with
 _FREED_FIRST = 49  # the one before it, and the first of them
-_COUNTS = 96  # of rows by the upper 8 bits of their hash, and cells to sort with
+_BUCKETS = 81  # for each class how many buckets its keys need; then, counted from 1, the first of
+# those that it has from the free ones, which begins with the next
+_COUNTS = 128  # of rows by the upper 8 bits of their hash, and cells to sort with
 _SORT = _COUNTS + 256
 _KEY = _SORT + 256
 _CELLS = _KEY + (at.MAX_ARITY + 1) // 2
@@ -411,7 +413,7 @@ def sort_keys(A, L, job):
         if L[job + _PART] == 0:
             for cell in range(L[job + _KNOWN] + 1, L[job + _KNOWN] + 2 * _TALLY, 2):
                 if L[cell] > 1:
-                    L[job + _UNITS] += (2 << _class_for(L[cell])) // 4
+                    L[job + _BUCKETS + _class_for(L[cell])] += 1
         return
     cells = L[job + _LIST]
     last = _part_of(L, job, L[job + _OF] - 1)  # its rows end each range
@@ -431,7 +433,7 @@ def sort_keys(A, L, job):
         if held + end - begin > 1:
             c = _class_for(held + end - begin)
             if c > size:
-                L[job + _UNITS] += (2 << c) // 4
+                L[job + _BUCKETS + c] += 1
         begin = end
 
 
@@ -449,10 +451,51 @@ def _free_slot(L, base, cap, h, end):
 
 
 @kernel("v:ALi")
+def _find_buckets(A, L, job):
+    """Give a job the buckets that it needs: free ones, of what rounds before outgrew, then new.
+
+    Where all were new ones, a quarter to a third of the heap was free after a load (galen: 300 MB).
+    O(free ones taken). Raises MemoryError.
+    """
+    units = np.int64(0)
+    for c in range(1, 32):
+        units += L[job + _BUCKETS + c] * ((2 << c) // 4)
+    grow_buckets(L, units)
+    units = np.int64(0)
+    for c in range(1, 32):
+        wanted = L[job + _BUCKETS + c]
+        first = L[at.BUCKET_FREE + c]
+        L[job + _BUCKETS + c] = 0
+        if wanted > 0 and first != 0:
+            last = first
+            wanted -= 1
+            while wanted > 0 and A[bucket_start(L, last - 1)] != 0:
+                last = np.int64(A[bucket_start(L, last - 1)])
+                wanted -= 1
+            L[job + _BUCKETS + c] = first
+            L[at.BUCKET_FREE + c] = np.int64(A[bucket_start(L, last - 1)])
+            A[bucket_start(L, last - 1)] = 0
+        units += wanted * ((2 << c) // 4)
+    L[job + _REF] = L[at.BUCKET_TOP]
+    L[at.BUCKET_TOP] += units
+
+
+@kernel("i:ALii")
+def _next_bucket(A, L, job, c):
+    """The next of a job's buckets of class `c`, as a reference."""
+    ref = L[job + _BUCKETS + c] - 1
+    if ref >= 0:
+        L[job + _BUCKETS + c] = np.int64(A[bucket_start(L, ref)])
+        return ref
+    ref = L[job + _REF]
+    L[job + _REF] += (2 << c) // 4
+    return ref
+
+
+@kernel("v:ALi")
 def _enter_tally(A, L, job):
     """Give each key of the tallies its slot and its bucket, which is empty."""
     xb = L[at.IDXS] + L[job + _INDEX] * at.XSZ
-    ref = L[job + _REF]
     for cell in range(L[job + _KNOWN], L[job + _KNOWN] + 2 * _TALLY, 2):
         if L[cell] != 0:
             h = L[cell] >> 32
@@ -463,10 +506,10 @@ def _enter_tally(A, L, job):
             L[cell + 1] = 0
             if count > 1:
                 c = _class_for(count)
+                ref = _next_bucket(A, L, job, c)
                 L[slot] = (h << 32) | (ref + 1)
                 L[slot + 1] = (c << 32) | count
                 L[cell + 1] = (ref + 1) << 32
-                ref += (2 << c) // 4
     for p in range(1, L[job + _OF]):
         part = _part_of(L, job, np.int64(p))
         for cell in range(L[part + _KNOWN], L[part + _KNOWN] + 2 * _TALLY, 2):
@@ -498,9 +541,7 @@ def make_index_room(A, L, job):
             discard(L, old * 2, L[xb + at.X_CAP] * 4)
             L[xb + at.X_SLOTS] = base
             L[xb + at.X_CAP] = cap
-    grow_buckets(L, L[job + _UNITS])
-    L[job + _REF] = L[at.BUCKET_TOP]
-    L[at.BUCKET_TOP] += L[job + _UNITS]
+    _find_buckets(A, L, job)
     if L[job + _TALLIED] and L[job + _PART] == 0:
         _enter_tally(A, L, job)
 
@@ -545,7 +586,6 @@ def enter_keys(A, L, job):
         least = 256 * (L[job + _PART] + 1) // L[job + _OF] << RANGE
         limit = (least * cap) >> at.HASH_BITS
     cells = L[job + _LIST]
-    ref = L[job + _REF]
     keys = np.int64(0)
     begin = np.int64(0)
     while begin < L[job + _ROWS]:
@@ -581,6 +621,8 @@ def enter_keys(A, L, job):
                 size = L[slot + 1] >> 32
                 own = (L[slot] & _MASK) - 1
             if held + count > 1 and _class_for(held + count) > size:
+                c = _class_for(held + end - begin)  # as it was counted, with rows left over
+                ref = _next_bucket(A, L, job, c)
                 if held == 1 and size == 0:
                     A[bucket_start(L, ref)] = own
                 if size:
@@ -591,8 +633,7 @@ def enter_keys(A, L, job):
                     A[bucket_start(L, own)] = L[job + _FREED + size]
                     L[job + _FREED + size] = own + 1
                 own = ref
-                size = _class_for(held + count)
-                ref += (2 << size) // 4
+                size = c
             for k in range(count):
                 row = L[cells + begin + k] & _MASK
                 if size:
@@ -608,9 +649,12 @@ def enter_keys(A, L, job):
     L[job + _KEYS] = keys
 
 
-@kernel("v:Li")
-def _close(L, job):
-    """Hand back what a job has worked in."""
+@kernel("v:ALi")
+def _close(A, L, job):
+    """Hand back what a job has worked in, and buckets that it has not used."""
+    for c in range(1, 32):
+        while L[job + _BUCKETS + c] != 0 and L[job + _REF] != 0:
+            bucket_give(A, L, _next_bucket(A, L, job, np.int64(c)), np.int64(c))
     before = np.int64(at.JOBS)
     while L[before] != job:
         before = L[before] + _NEXT
@@ -621,11 +665,11 @@ def _close(L, job):
     recycle(L, job * 2, np.int64(_CELLS * 2))
 
 
-@kernel("v:L")
-def close_jobs(L):
+@kernel("v:AL")
+def close_jobs(A, L):
     """Close all jobs that were not ended: none has room, or a rollback empties their indexes."""
     while L[at.JOBS] != 0:
-        _close(L, L[at.JOBS])
+        _close(A, L, L[at.JOBS])
 
 
 @kernel("v:ALi")
@@ -654,7 +698,7 @@ def end_entering(A, L, job):
         cell = L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE] + L[xb + at.X_POS]
         L[job + _LEFT] = np.int64(A[cell]) & _MASK
         idx_add(A, L, x, row)
-    _close(L, job)
+    _close(A, L, job)
 
 
 @kernel("v:ALii")

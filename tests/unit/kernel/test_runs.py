@@ -6,14 +6,17 @@ load, or a large edit, whose lists take a cell a row, or whose vectors keep what
 
 from __future__ import annotations
 
+import tracemalloc
 from random import Random
 
 import numpy as np
 import pytest
 
 import deltafix
+from deltafix.engine.instance import Instance
+from deltafix.engine.state.edits import Edit
 from deltafix.kernel import layout as at
-from deltafix.kernel.arena import Arena, spelled_out
+from deltafix.kernel.arena import Arena, in_parts, spelled_out
 from deltafix.kernel.end import read_changes
 from deltafix.kernel.jit import JIT_DISABLED
 from deltafix.kernel.runs import note_created, push_run, run_length
@@ -39,6 +42,11 @@ def test_a_list_says_the_rows_that_were_pushed(seed: int, step: int) -> None:
             push_run(arena.cells, cell, value, step)
             pushed.append(value)
     assert spelled_out(arena.take(cell), step).tolist() == pushed
+    for most in (1, 3, 64, len(pushed) - 1, len(pushed), len(pushed) + 1):
+        parts = [part.tolist() for part in in_parts(arena.take(cell), step, most)]
+        assert [row for part in parts for row in part] == pushed
+        assert {*map(len, parts[:-1])} <= {most}
+        assert 0 < len(parts[-1]) <= most
     assert len(arena.take(cell)) < len(pushed) * 2 // 3
     entry, counted = 0, 0
     while entry < arena.cells[cell + 1]:
@@ -75,6 +83,32 @@ def test_the_lists_of_a_load_cost_nothing_a_row() -> None:
         changed = db.instance.linked.ids["e"] * at.RSZ + int(cells[at.RELS]) + at.R_CHANGED
         assert all(cells[cell + 2] <= 1 << 16 for cell in (at.Q, at.J, at.CREATED, changed))
         db.check_invariants()
+
+
+@pytest.mark.skipif(JIT_DISABLED, reason="half a million rows")
+def test_what_was_given_is_found_in_no_memory_a_row() -> None:
+    """A load that edits rows with rules: what it derives is looked through, and not listed."""
+    with deltafix.connect(
+        ".decl e(x: number, y: number)  .input e\n.decl p(x: number, y: number)  .input p\n"
+        ".output p\np(x, z) :- p(x, y), e(y, z).",
+        threads=1,
+    ) as db:
+        instance = db.instance
+        peaks: list[int] = []
+
+        def measured() -> list[Edit]:
+            tracemalloc.start()
+            found = Instance.given_changes(instance)
+            peaks.append(tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
+            return found
+
+        instance.given_changes = measured  # type: ignore[method-assign]
+        with db.transaction() as tx:
+            for name in ("e", "p"):
+                tx.insert(name, [(n, n + 1) for n in range(1_000)])
+        assert db.last_epoch.changed == 501_500
+        assert max(peaks) < 8_000_000
 
 
 def test_many_changes_do_not_fit_into_little_room_and_few_do() -> None:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from tests.generators.colliding import colliding
 
 import deltafix
+from deltafix.engine.invariants import free_buckets
 from deltafix.engine.lanes import Lanes
 from deltafix.engine.store import codes_where
 from deltafix.kernel import keys
@@ -336,6 +337,32 @@ def test_a_late_index_is_filled_by_the_lookups_that_ask_it(seed: int) -> None:
     with db.transaction() as tx:
         tx.insert("k", [(1,), (2,)])
     assert set(db.rows("p")) == {(c,) for x, _, c in rows if x in {1, 2}}
+
+
+def test_rows_that_enter_together_take_buckets_that_others_outgrew() -> None:
+    """In each eighth of the rows 20 keys come and those that came before outgrow their buckets."""
+    db = deltafix.connect(TEXT.partition("p(c)")[0])
+    arena = db.instance.arena
+    arena.cells[at.PARTS_FROM] = 0
+    keys = [key for part in range(8) for key in 2 * [part] + 4 * [part - 1] for _ in range(20)]
+    rows = [(20 * key + n % 20, 0, n) for n, key in enumerate(keys)]
+    with db.transaction() as tx:
+        tx.insert("r", rows)
+    with db.transaction() as tx:
+        tx.add_rule("p(c) :- k(a), r(a, _, c).")
+    epochs = 0
+    while _late(db)[0,]:
+        with db.transaction() as tx:
+            tx.insert("k", [(1_000 + epochs,)])
+        db.check_invariants()
+        epochs += 1
+    assert epochs == 8
+    # New ones alone would be 20 of two units and 20 of four in each epoch, 960 units.
+    assert arena.cells[at.BUCKET_TOP] <= 740
+    assert 0 < sum(units for _, units in free_buckets(arena)) <= 100
+    with db.transaction() as tx:
+        tx.insert("k", [(a,) for a in range(-20, 160)])
+    assert len(db.rows("p")) == len(rows)
 
 
 def test_many_lookups_of_an_epoch_fill_a_late_index_after_few_looks_at_all_rows() -> None:

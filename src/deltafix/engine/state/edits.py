@@ -8,7 +8,7 @@ taken in one transaction is not among them. Reading them here costs a transactio
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +16,10 @@ import numpy as np
 from deltafix.engine.store import codes_where, relation_cell
 from deltafix.facts.schema import Schema
 from deltafix.kernel import layout as at
-from deltafix.kernel.arena import Arena, Cells, Words
+from deltafix.kernel.arena import Arena, Cells, Words, in_parts
+
+_PART = 1 << 16
+"""Rows that are looked at together: some 5 MB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,43 +33,57 @@ class Edit:
 
 def given_changes(arena: Arena, schemas: Mapping[int, Schema]) -> list[Edit]:
     """Net changes of given rows since the last commit, by relation. O(touched)."""
-    journal = arena.take(at.J).reshape(-1, 3)
-    created = arena.rows(at.CREATED)
-    touched = np.concatenate([journal[:, 0], created])
-    old = np.concatenate([journal[:, 1], np.zeros(len(created), dtype=np.int64)])
-    numbers = touched >> 32
-    edits = []
-    for number, schema in schemas.items():
-        chosen = np.flatnonzero(numbers == number)
-        if not len(chosen):
-            continue
-        rows = touched[chosen] & 0xFFFFFFFF
-        words = _words(arena, number, rows)
-        before = (old[chosen] & at.GIVEN) != 0
-        now = (words & at.GIVEN) != 0
-        for added, moved in ((False, before & ~now), (True, now & ~before)):
-            if moved.any():
-                edits.append(Edit(schema, added, _codes(arena, number, rows[moved])))
-    return edits
+    return _changes(arena, schemas, lambda old, now: (old & at.GIVEN, now & at.GIVEN))
 
 
 def truth_changes(arena: Arena, schemas: Mapping[int, Schema]) -> list[Edit]:
     """Net changes of what holds, given or derived, in the epoch that stands. O(touched)."""
+
+    def truth(_old: Cells, now: Cells) -> tuple[Cells, Cells]:
+        live = np.where(now & at.TOUCHED, now, 0)
+        return live & at.WAS, live & at.NOW
+
+    return _changes(arena, schemas, truth)
+
+
+def _changes(
+    arena: Arena,
+    schemas: Mapping[int, Schema],
+    sides: Callable[[Cells, Cells], tuple[Cells, Cells]],
+) -> list[Edit]:
+    """Rows that one of their `sides` has, which their flags as they were and are now say."""
+    found: dict[tuple[int, bool], list[Words]] = {}
+    for touched, old in _touched(arena):
+        numbers = touched >> 32
+        for number in schemas.keys() & set(np.flatnonzero(np.bincount(numbers)).tolist()):
+            chosen = np.flatnonzero(numbers == number)
+            rows = touched[chosen] & 0xFFFFFFFF
+            before, now = sides(old[chosen], _words(arena, number, rows))
+            for added, moved in (
+                (False, (before != 0) & (now == 0)),
+                (True, (now != 0) & (before == 0)),
+            ):
+                if moved.any():
+                    found.setdefault((number, added), []).append(_codes(arena, number, rows[moved]))
+    return [
+        Edit(schema, added, np.concatenate(found[number, added]))
+        for number, schema in schemas.items()
+        for added in (False, True)
+        if (number, added) in found
+    ]
+
+
+def _touched(arena: Arena) -> Iterator[tuple[Cells, Cells]]:
+    """The rows that the open epoch touched, and their flags before it: a part after another.
+
+    All at once, 24 M rows took 1.3 GB (galen: a third of the peak of its load).
+    """
     journal = arena.take(at.J).reshape(-1, 3)
-    touched = np.concatenate([journal[:, 0], arena.rows(at.CREATED)])
-    numbers = touched >> 32
-    edits = []
-    for number, schema in schemas.items():
-        rows = touched[numbers == number] & 0xFFFFFFFF
-        if not len(rows):
-            continue
-        words = _words(arena, number, rows)
-        live = (words & at.TOUCHED) != 0
-        was, now = (words & at.WAS) != 0, (words & at.NOW) != 0
-        for added, moved in ((False, was & ~now & live), (True, now & ~was & live)):
-            if moved.any():
-                edits.append(Edit(schema, added, _codes(arena, number, rows[moved])))
-    return edits
+    for start in range(0, len(journal), _PART):
+        part = journal[start : start + _PART]
+        yield part[:, 0], part[:, 1]
+    for created in in_parts(arena.take(at.CREATED), 1, _PART):
+        yield created, np.zeros(len(created), dtype=np.int64)
 
 
 def given_rows(arena: Arena, schemas: Mapping[int, Schema]) -> list[Edit]:
