@@ -116,6 +116,7 @@ class Arena:
         cells[at.SPLIT_FROM] = _SPLIT_FROM
         cells[at.MOST_QUEUED] = _MOST_QUEUED
         cells[at.TALLY_FROM] = _TALLY_FROM
+        cells[at.MATCHES] = at.BLOCK
         cells[at.LOOKS] = _LOOKS
         cells[at.ASK_CALLS] = _ASK_CALLS
         cells[at.ASK_AHEAD] = _ASK_AHEAD

@@ -26,7 +26,7 @@ from deltafix.kernel.jit import kernel, prefetch
 from deltafix.kernel.keys import hash_end, hash_more, hash_words, key_find
 
 _ROWS_AHEAD = 8
-_FEW = 16
+FEW = 16
 """Rows up to which no index is filled to find fewer."""
 
 
@@ -123,7 +123,7 @@ def _choose(A, L, P, node, level, scans):
                 best = count
                 slot = np.int64(-1)
                 L[s] = c
-        if k == n and late >= 0 and (best < 0 or best > _FEW):
+        if k == n and late >= 0 and (best < 0 or best > FEW):
             if L[at.LANE]:  # tables are not its own
                 L[at.LATE] = late + 1
                 return np.int64(2)
@@ -391,6 +391,14 @@ def _pour(A, L, P, v, level, m):
     return np.int64(L[at.P_POS] != 0)
 
 
+@kernel("i:LPi")
+def is_poured(L, P, c):
+    """Whether all that an opened literal has are heads that wait, so that `_pour` takes them."""
+    child = P[c + at.K_CHILD]
+    last = P[child] == 0 and P[child + 2] == 0
+    return np.int64(L[at.BATCH] != 0 and L[at.PIPE] == 0 and last)
+
+
 @kernel("v:Liii")
 def _pause(L, node, level, m):
     """Stop at a binding: the next `run_variant` goes on with the checks of `node`."""
@@ -464,9 +472,8 @@ def run_variant(A, L, P, v, row, mode):
             if P[node + 2] == 0:
                 emit(A, L, P, v, m, mode)
             elif opened:
-                child = P[L[L[at.STACK] + (level + 1) * at.LEVEL] + at.K_CHILD]
-                last = P[child] == 0 and P[child + 2] == 0
-                if L[at.BATCH] and not L[at.PIPE] and last and mode != at.MODE_QUERY:
+                c = L[L[at.STACK] + (level + 1) * at.LEVEL]
+                if mode != at.MODE_QUERY and is_poured(L, P, c):
                     if _pour(A, L, P, v, level + 1, m):
                         L[at.ASKED] = -1
                         _pause(L, node, level, m)

@@ -281,6 +281,7 @@ def lend(L, P, lane, begin):
         L[h + at.C_TRIED] = 0
         L[h + at.VARS] = (variables + L[at.N_VARS] - s) * 2  # raw values, then codes
         L[h + at.VECTORS] = rules + L[at.N_RULES] - s
+        L[h + at.FRAME] = L[h + at.VECTORS]
         L[h + at.STACK] = levels - s
         L[h + at.RULE_COUNTS] = rules - s
         for rule in range(L[at.N_RULES]):

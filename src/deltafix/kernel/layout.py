@@ -171,16 +171,19 @@ S_SKIP = 237
 PARTS_FROM = 238  # rows of a relation from which its late indexes are filled part by part
 SCANS = 239  # times that the epoch looked through all rows, and filled a part, instead
 ASKING_KEPT = 240  # where the phase stood when it began to collect calls (`ask`), cell by cell
-# rows of a rule evaluated from a table, a block side by side (`columns`)
-VECTORS = 270  # cell of the vectors of BLOCK cells, one for each variable, and of what else it has
+# rows of a rule evaluated from a table, a block side by side (`columns`, `block_join`)
+VECTORS = 270  # cell of the first frame: vectors of BLOCK cells, one for each variable, and lists
 PASSED = 271  # rows of the block that go on as tasks, and the next of them
 PASSED_NEXT = 272
-PASSED_NODE = 273  # from this node
+BLOCK_NODE = 273  # where the block's rows stand
 N_BOUND = 274  # variables that the block has bound
 SINGLY = 275  # rows of the trigger before this one are tasks: a value was not known yet
 BEGUN = 276  # the node that the task's row begins at, counted from 1, its checks passed; 0: all
-LITERALS = 277  # by how many literals a block has joined, the next one, counted from 1; 0: open
-PASSED_LITERAL = 341  # the literal whose slots are noted for the rows that go on; 0: none
+LITERALS = 277  # what blocks choose at a node: node << 32 | place of the literal, counted from 1; 0
+# in that place: each row chooses
+PASSED_CHOSEN = 341  # 1: the rows that go on have chosen their literal
+FRAME = 342  # cell of the frame at hand
+MATCHES = 343  # matches that fill a frame: BLOCK at most
 SPLIT_FROM = 350  # rows of an index from which they are sorted by ranges of hashes (`enter`)
 TALLY_FROM = 351  # rows of an empty index from which those of each key are counted first
 CREATED = 352  # rows that the epoch created: rel << 32 | row, in runs
@@ -208,6 +211,7 @@ PROBE_CELLS = 128
 BLOCK = 64
 BLOCK_LITERALS = 8
 MOST_LITERALS = 64  # cells of LITERALS
+FRAMES = 4  # a block, and its matches at so many literals less one
 BLOCK_ITEM = 3 + 2 * BLOCK_LITERALS
 BLOCK_ROWS = RINGS  # a lane has no probes of rows to come
 BLOCK_ITEMS = BLOCK_ROWS + BLOCK
@@ -360,7 +364,8 @@ V_BEFORE = 10  # offset of lower relations that stand before the trigger
 V_NNEEDED = 11
 V_NEEDED = 12  # offset of (index, column) pairs: each index must have that column of the trigger's
 # row as a key
-VSZ = 13
+V_ASKS = 13  # 1: Python computes some of its values
+VSZ = 14
 # match kinds
 M_BIND = 0
 M_VAR = 1

@@ -234,8 +234,8 @@ def _next_task(A, L, P, t):
         wipe(A, L, P, t)
     elif phase == at.PHASE_FULL:
         _batch(L, P, t)
-        passed = L[at.PASSED_NEXT] == L[at.PASSED]
-        if L[at.S_ROW] > 0 and passed and is_shared(L, P, t, rows_left(L, P, t)):
+        through = L[at.PASSED_NEXT] == L[at.PASSED] and L[at.FRAME] == L[at.VECTORS]
+        if L[at.S_ROW] > 0 and through and is_shared(L, P, t, rows_left(L, P, t)):
             return np.int64(2)
         return next_full(A, L, P, t)
     elif phase == at.PHASE_LOOK:
@@ -386,6 +386,7 @@ def maintain(A, L, P):
         L[at.PASSED] = 0
         L[at.PASSED_NEXT] = 0
         L[at.BEGUN] = 0
+        L[at.FRAME] = L[at.VECTORS]
     while True:
         while L[at.T_LEFT] > 0:
             if L[at.LANE] and L[at.QUOTA] < 0:  # a partition is full: not a head more

@@ -12,7 +12,8 @@ import numpy as np
 from deltafix.kernel import layout as at
 from deltafix.kernel.ahead import look_ahead, look_ahead_below, refill_queue, see_what_to_ask
 from deltafix.kernel.best import admit, take
-from deltafix.kernel.columns import bind_head, evaluate_block, next_passed, put_heads
+from deltafix.kernel.block_join import evaluate_block, next_passed
+from deltafix.kernel.columns import bind_head, put_heads
 from deltafix.kernel.emit import touch
 from deltafix.kernel.fold import empty_piped
 from deltafix.kernel.heap import heap_push
@@ -227,7 +228,7 @@ def next_in_part(A, L, P):
         return np.int64(1)
     v = np.int64(P[L[at.S_START]])
     if L[at.ITEM] == L[at.ITEMS]:
-        if L[at.S_ROW] >= L[at.S_END]:
+        if L[at.S_ROW] >= L[at.S_END] and L[at.FRAME] == L[at.VECTORS]:
             return np.int64(0)
         L[at.ITEMS] = evaluate_block(A, L, P, v, np.int64(P[v + at.V_TRIGGER]))
         L[at.ITEM] = 0
@@ -262,7 +263,7 @@ def next_full(A, L, P, t):
         v = np.int64(P[L[at.S_START]])
         r = np.int64(P[v + at.V_TRIGGER])
         rb = L[at.RELS] + r * at.RSZ
-        while L[at.S_ROW] < L[rb + at.R_N]:
+        while L[at.S_ROW] < L[rb + at.R_N] or L[at.FRAME] > L[at.VECTORS]:
             row = L[at.S_ROW]
             if not L[at.ASKING] and row >= L[at.SINGLY]:
                 _evaluate(A, L, P, v, r)

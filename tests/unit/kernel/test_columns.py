@@ -46,7 +46,14 @@ BODIES = {
     "by the whole row": "a(x, y), k(x, y), z = x * 2",
     "several rows": "a(x, y), y < 20, b(y, z), z != 4",
     "several rows behind one": "a(x, y), k(x, v), v > 3, b(v, z)",
+    "several rows of two, of which each row chooses": "a(x, y), b(x, z), b(y, w), z != w",
+    "several rows behind several": "a(x, v), v < 9, b(v, y), y > 3, b(y, z), z != x",
+    "several rows that are compared": "a(x, y), b(y, z), b(z, x)",
+    "more than frames": "a(x, u), b(u, v), v < 5, b(v, w), w > 20, b(w, y), b(y, q), b(q, z)",
+    "several rows that are computed with": "a(x, v), b(v, w), y = v * w, b(w, q), z = q - y, z > 0",
+    "a function behind several rows": "a(x, v), v < 3, b(v, y), z = @twice(x + y), z < 40",
     "no column in common": "a(x, y), x > 20, k(z, 3)",
+    "no column in common behind several rows": "a(x, v), v < 3, b(v, y), k(z, y), k(q, 3), q < z",
     "what is joined is computed": "a(x, y), v = (x + y) / 2, k(v, z)",
 }
 
@@ -66,7 +73,7 @@ def _facts(random: Random) -> dict[str, list[tuple[object, ...]]]:
     }
 
 
-SHARED = ("texts", "an absent row", "several rows")
+SHARED = ("texts", "an absent row", "several rows", "several rows that are compared")
 """Bodies that make no values, and begin with a relation of some blocks."""
 
 
@@ -74,7 +81,8 @@ SHARED = ("texts", "an absent row", "several rows")
 def test_blocks_find_what_edits_find(name: str) -> None:
     """A load evaluates the rule from its tables; edits of a few rows each go row by row.
 
-    A load that lanes share, too, whose batches are full after a few heads.
+    A load that lanes share, too, whose batches are full after a few heads; three matches fill a
+    frame there.
     """
     body = BODIES[name]
     text = (
@@ -95,6 +103,7 @@ def test_blocks_find_what_edits_find(name: str) -> None:
             if lanes:
                 for cell, value in (
                     (at.LANES, lanes), (at.SHARE_FROM, 1), (at.BATCH_FROM, 0), (at.BATCH_CELLS, 40),
+                    (at.MATCHES, 3),
                 ):  # fmt: skip
                     cells[cell] = value
             for relation, rows in reversed(facts.items()):
@@ -129,12 +138,12 @@ def test_two_keys_of_one_hash_are_found_by_the_block() -> None:
             tx.insert("k", [(-key, key) for key in range(1, 1000)])
             tx.insert("a", [(key, y) for key in keys for y in range(20)])
         cells = db.instance.arena.cells
-        assert cells[at.LITERALS] == 0  # 1: from some row on one row after another
+        assert not any(cells[at.LITERALS : at.LITERALS + at.MOST_LITERALS])  # no row had several
         assert db.rows("out") == sorted((key, -key) for key in keys[1:])
 
 
 def test_an_index_that_is_not_filled_does_not_end_the_block() -> None:
-    """Another literal is looked up by its key first; few rows are left for what is not filled."""
+    """Another literal is looked up by its key first; few rows are left for what is filled then."""
     text = """
     .decl a(x: number, y: number) .input a
     .decl k(x: number, y: number) .input k
@@ -150,5 +159,36 @@ def test_an_index_that_is_not_filled_does_not_end_the_block() -> None:
         with db.transaction() as tx:
             rule = "got(x, z) :- a(x, y), k(x, w), b(y, z), z < 7, z < w."
             tx.add_rule(f".decl got(x: number, z: number) .output got {rule}")
-        assert db.instance.arena.cells[at.N_BOUND] == 3  # the last block has joined k: x, y and w
+        cells = db.instance.arena.cells
+        assert cells[at.PASSED] == 0  # no row went on by itself
+        assert 5 * 9000 // 7 < db.last_epoch.probed < 5 * 9000 // 7 + 20
         assert db.rows("got") == [(x, x % 7) for x in range(1995, 2000)]
+
+
+@pytest.mark.parametrize("matches", [1, 5, at.BLOCK])
+@pytest.mark.parametrize("lanes", [0, 2])
+def test_each_row_of_a_block_goes_on_where_it_has_the_fewest(lanes: int, matches: int) -> None:
+    """Half of the rows have 50 in one literal and one in the other, half the other way round.
+
+    A block that chose one literal for all would look at 25 a row.
+    """
+    text = """
+    .decl a(x: number, y: number) .input a
+    .decl b(x: number, z: number) .input b
+    .decl c(y: number, z: number) .input c
+    .decl out(x: number, y: number, z: number) .output out
+    out(x, y, z) :- a(x, y), b(x, z), c(y, z).
+    """
+    half = 20 if JIT_DISABLED else 200
+    few = [(x, 0) for x in range(half)] + [(x, z) for x in range(half, 2 * half) for z in range(50)]
+    with deltafix.connect(Program.parse(text)) as db:
+        cells = db.instance.arena.cells
+        cells[at.LANES], cells[at.SHARE_FROM], cells[at.MATCHES] = lanes, 1, matches
+        with db.transaction() as tx:
+            tx.insert("b", few)
+            tx.insert("c", few)
+            tx.insert("a", [(x, 2 * half - 1 - x) for x in range(2 * half)])
+        assert db.count("out") == 2 * half
+        assert db.last_epoch.probed == 2 * 2 * half
+        assert cells[at.PASSED] == 0
+        assert cells[at.FRAME] == cells[at.VECTORS]
