@@ -18,6 +18,7 @@ from uuid import uuid4
 
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql.conf import RuntimeConfig
 from tests.connectors.jars import needs
 from tests.targets.job import apply_at_once
 
@@ -251,3 +252,17 @@ def test_tables_that_are_not_the_outputs(spark, tmp_path) -> None:
         one.values["table"] = wrong  # type: ignore[index]
         with pytest.raises(ConfigError, match="is no name of a table"):
             on_spark(one, "a")
+
+
+def test_a_target_asks_once_for_the_settings_of_a_session(spark, tmp_path, monkeypatch) -> None:
+    real, asked = RuntimeConfig.getAll.fget, []
+
+    def counted(conf: RuntimeConfig) -> dict[str, str]:
+        asked.append(conf)
+        return real(conf)
+
+    monkeypatch.setattr(RuntimeConfig, "getAll", property(counted))
+    target = on_spark(output("delta by path", "merge", tmp_path), "state")
+    assert target.epoch() is None
+    assert len(asked) == 2  # the pipeline's, and its own
+    target.close()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from deltafix.spark.archives import in_worker, read_when_changed
+from deltafix.spark.workers import freeze_modules, in_worker, read_when_changed
 
 if TYPE_CHECKING:
     from deltafix.spark.datasource import register
@@ -41,6 +41,7 @@ _HOME: Final = {
 
 if in_worker():
     read_when_changed()
+    freeze_modules()
 
 
 def __getattr__(name: str) -> Any:

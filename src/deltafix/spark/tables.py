@@ -196,8 +196,9 @@ class _Table:
         spark = self._session()
         formats.require(spark, self.format, self._called, SinkError, path=self._table)
         own = spark.newSession()
+        there = own.conf.getAll  # a call to Java for each of a hundred settings
         for name, value in {**spark.conf.getAll, **self._settings()}.items():
-            if own.conf.isModifiable(name) or name not in own.conf.getAll:
+            if there.get(name) != value and (name not in there or own.conf.isModifiable(name)):
                 own.conf.set(name, value)
         own.catalog.setCurrentCatalog(spark.catalog.currentCatalog())
         own.catalog.setCurrentDatabase(spark.catalog.currentDatabase())

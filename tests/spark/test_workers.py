@@ -1,4 +1,4 @@
-"""Zips on a worker's path: read again when they change, and not once a task."""
+"""What a worker does around each task: zips are read when they change, modules collected once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ zipimport._read_directory = lambda archive: reads.append(archive) or read(archiv
 CHANGED = f"""{COUNTED}
 from pathlib import Path
 from zipfile import ZipFile
-from deltafix.spark.archives import read_when_changed
+from deltafix.spark.workers import read_when_changed
 archive = sys.argv[1]
 sys.path.insert(0, archive)
 import here.one
@@ -69,3 +69,21 @@ def test_a_task_reads_no_archive_that_is_as_it_was(spark) -> None:
 
     rows = spark.range(1).coalesce(1).mapInArrow(count, "id long").collect()
     assert [row.id for row in rows] == [0]
+
+
+@pytest.mark.spark
+def test_no_walk_through_all_modules_follows_a_task(spark) -> None:
+    def count(batches):
+        import gc
+
+        import deltafix.spark
+
+        assert deltafix.spark.__doc__
+        list(batches)
+        names = {"walked": [len(gc.get_objects())], "left alone": [gc.get_freeze_count()]}
+        yield pa.RecordBatch.from_pydict(names)
+
+    frame = spark.range(1).coalesce(1).mapInArrow(count, "walked long, `left alone` long")
+    for _ in range(4):  # two workers take turns
+        walked, left = frame.collect()[0]
+    assert left > 10 * walked > 0
