@@ -14,6 +14,7 @@ for nothing. Not here: programs of rules, whose `magic` relations are `rules.pas
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from deltafix.rules.ast import And, Atom, Comparison, Formula
@@ -44,6 +45,9 @@ def asked(builder: Builder, around: Iterable[Formula], inside: Iterable[Formula]
             continue  # it may be part of the recursion that this is a step of
         columns = dict(zip(atom.args, tables[atom.relation].all_columns, strict=True))
         tests, defined = _tests(columns, literals)
+        for term, held in defined.items():
+            if isinstance(term, Call) and held in columns:  # a column that is not NULL, opened
+                columns |= dict.fromkeys(term.args, replace(columns[held], nullable=False))
         many = {var for var, column in columns.items() if column.type is BOOLEAN}
         if not any(_is_rare(test, columns.keys() - many, defined) for test in tests):
             continue
