@@ -47,7 +47,8 @@ def asked(builder: Builder, around: Iterable[Formula], inside: Iterable[Formula]
         tests, defined = _tests(columns, literals)
         for term, held in defined.items():
             if isinstance(term, Call) and held in columns:  # a column that is not NULL, opened
-                columns |= dict.fromkeys(term.args, replace(columns[held], nullable=False))
+                bare = replace(columns[held], nullable=False)
+                columns |= {arg: bare for arg in term.args if isinstance(arg, Var)}
         many = {var for var, column in columns.items() if column.type is BOOLEAN}
         if not any(_is_rare(test, columns.keys() - many, defined) for test in tests):
             continue
