@@ -762,15 +762,46 @@ class _Maker:
         scope = self.with_fields(tuple((f"{name}.{n}", k) for n, k in table.columns))
         ints = [n for n, k in scope if k == INT]
         self.hidden = ""
-        if ints and self.maybe(0.25):
+        tables, tests = f"{table.name} AS {name}", []
+        if self.maybe(0.6):
+            tables, tests = self.asking(tables, scope)
+        if ints and self.maybe(0.4):
             test = f"{self.random.choice(ints)} {self.random.choice(('<>', '>=', '<', '='))}"
-            where = f" WHERE {test} {self.scalar_query(scope)}"
-            return f"SELECT {name}.a AS c0 FROM {table.name} AS {name}{where}", (
+            tests.append(f"{test} {self.scalar_query(scope)}")
+            self.random.shuffle(tests)
+            return f"SELECT {name}.a AS c0 FROM {tables} WHERE {' AND '.join(tests)}", (
                 ("c0", table.columns[0][1]),
             )
         shown = f"SELECT {name}.a AS c0, {self.scalar_query(scope)} AS c1"
         columns = (("c0", table.columns[0][1]), ("c1", INT))
-        return f"{shown} FROM {table.name} AS {name}", columns
+        where = f" WHERE {' AND '.join(tests)}" if tests else ""
+        return f"{shown} FROM {tables}{where}", columns
+
+    def asking(self, tables: str, scope: Columns) -> tuple[str, list[str]]:
+        """A FROM, and conditions for WHERE that few of its rows pass, or few of another table."""
+        form, more = self.random.randrange(4), self.simple_condition(scope)
+        if form < 2:
+            return tables, [self.few(scope), more][: form + 1]
+        other, alias = self.random.choice(self.tables), self.name("y")
+        there = tuple((f"{alias}.{n}", k) for n, k in other.columns)
+        pairs = [(a, b) for a, k in scope for b, j in there if j == k]
+        if not pairs:
+            return tables, [self.few(scope), more]
+        (here, of), named = self.random.choice(pairs), f"{other.name} AS {alias}"
+        if form == 2:
+            return tables, [f"{here} IN (SELECT {of} FROM {named} WHERE {self.few(there)})"]
+        return f"{tables} JOIN {named} ON {here} = {of}", [self.few(there)]
+
+    def few(self, scope: Columns) -> str:
+        """A condition that says by itself that few rows pass it."""
+        plain = [c for c in scope if c[1] not in (*NESTED, WIDE, INTERVAL)]
+        name, kind = self.random.choice(plain or scope)
+        value = self.value if self.portable else self.beside
+        if kind == TEXT and self.maybe(0.5):
+            return f"{name} LIKE {self.random.choice(('a%', '%b', '%'))!r}"
+        if plain and self.maybe(0.3):
+            return f"{name} IN ({value(kind, required=True)}, {value(kind, required=True)})"
+        return f"{name} = {value(kind, required=True)}"
 
     def shared(self, scope: Columns) -> list[tuple[str, str, str]]:
         """Tables, and a column that the query around has of the same name, as that is there."""

@@ -161,6 +161,8 @@ class Builder:
     """Those of `types.NATIVE_FUNCTORS` that are called."""
     by_node: dict[int, Relation] = field(default_factory=dict)
     """Parts of the query that are relations already, by the identity of their node."""
+    by_rule: dict[tuple[Term | Formula, ...], Relation] = field(default_factory=dict)
+    """Relations of one rule, by the head's arguments and the body (`once`)."""
     alive: list[exp.Expr] = field(default_factory=list)
     """Their nodes: a copy that nobody holds would leave its identity to another."""
     domains: dict[int, tuple[list[exp.Column], tuple[Operand, ...]]] = field(default_factory=dict)
@@ -195,6 +197,7 @@ class Builder:
         self.named_by = {key: name for key, name in self.named_by.items() if name in self.functions}
         gone = {relation.name for relation in self.relations[relations:]}
         self.by_node = {key: part for key, part in self.by_node.items() if part.name not in gone}
+        self.by_rule = {key: part for key, part in self.by_rule.items() if part.name not in gone}
         del self.relations[relations:], self.rules[rules:], self.functors[functors:]
 
     def keep(self, node: exp.Expr, relation: Relation) -> None:
@@ -249,6 +252,16 @@ class Builder:
         # Given twice in one alternative it is compared with itself: that reads it.
         idle = {v for v, most in _given(formula, or_).items() if most == 1 and times[v] == given[v]}
         self.rules.append(Rule((head,), _without(formula, idle) if idle else formula))
+
+    def once(
+        self, columns: Sequence[Column], args: Sequence[Term], body: Sequence[Formula]
+    ) -> Relation:
+        """The relation of one rule: the one that there is, where the same was asked for before."""
+        key = (*args, *body)
+        if key not in self.by_rule:
+            self.by_rule[key] = self.relation(columns)
+            self.rule(self.by_rule[key], args, body)
+        return self.by_rule[key]
 
     def head(self, relation: Relation, outputs: Sequence[Operand], body: list[Formula]) -> None:
         """Add a rule whose head holds operands, converted to the relation's columns."""

@@ -179,8 +179,11 @@ class Formulas:
     # --- conditions ------------------------------------------------------------------------------
 
     def require(self, node: exp.Expr) -> None:
-        """Add to the body that a condition is true."""
-        self.body.append(self.holds(node, True))
+        """Add to the body that a condition is true; subqueries in later parts see earlier ones."""
+        node = node.unnest()
+        parts = tests_first(node) if isinstance(node, exp.And) else (node,)
+        for part in parts:
+            self.body.append(self.holds(part, True))
 
     def holds(self, node: exp.Expr, truth: bool | None) -> Formula:
         """The formula of the rows where a condition is true, false or unknown."""

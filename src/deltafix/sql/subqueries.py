@@ -21,6 +21,7 @@ from deltafix.rules.walk import occurrences
 from deltafix.sql import query as queries
 from deltafix.sql import tuples
 from deltafix.sql.aggregates import aggregates_of, fold_over
+from deltafix.sql.asked import asked
 from deltafix.sql.builder import FALSE, NIL, TRUE, Operand, Relation, absent, equal
 from deltafix.sql.connectives import conditions, needed
 from deltafix.sql.formulas import Formulas
@@ -469,7 +470,8 @@ def _folded(formulas: Formulas, query: exp.Select, *, is_needed: bool) -> Operan
     for part in aggregates_of(query):
         scope = formulas.scope.inner()
         rows = queries.plain(builder, query, scope, outputs=False)
-        inner = Formulas(builder, scope, rows.body)
+        body = [*asked(builder, formulas.rows, rows.body), *rows.body]
+        inner = Formulas(builder, scope, body)
         empty = not any(part is other for other in certain)
         known[scope.qualified(part)] = fold_over(
             formulas, inner, rows.identity or (), part, empty=empty
