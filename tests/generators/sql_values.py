@@ -1,4 +1,4 @@
-"""Values of every type of SQL, for tests of the doors that they go through.
+"""Values of every type of SQL, chosen and at random, for tests of the doors that they go through.
 
 Invariant: a value equals another one by `told` only where it is the same, of the same type.
 """
@@ -6,11 +6,27 @@ Invariant: a value equals another one by `told` only where it is the same, of th
 from __future__ import annotations
 
 import math
-from datetime import UTC, date, datetime, time
-from decimal import Decimal
+import struct
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Context, Decimal
+from random import Random
 from typing import Any
 
-__all__ = ["VALUES", "sent", "told"]
+from deltafix.sql import Interval
+from deltafix.sql.types import SqlType
+
+__all__ = [
+    "VALUES",
+    "drawn_float",
+    "drawn_kind",
+    "drawn_names",
+    "drawn_number",
+    "drawn_scalar",
+    "drawn_text",
+    "drawn_value",
+    "sent",
+    "told",
+]
 
 MOMENTS = [datetime(1, 1, 1), datetime(1969, 12, 31, 23, 59, 59, 999999), datetime(2024, 2, 29, 12)]
 LAST = datetime(9999, 12, 31, 23, 59, 59, 999999)
@@ -85,3 +101,128 @@ def sent(value: Any) -> Any:
     if isinstance(value, list):
         return [*map(sent, value)]
     return value.isoformat() if isinstance(value, time) else value
+
+
+_PIECES = (
+    *(
+        "",
+        " ",
+        "a",
+        '"',
+        "'",
+        "\n",
+        "\r\n",
+        "\r",
+        "\t",
+        ",",
+        ";",
+        "\\",
+        "\\n",
+        "\\N",
+        "\\x",
+        "\x00",
+    ),
+    *("é", "e\u0301", "😀", "\ufeff", "\u2028", "\x85", "\x1a", "\x0b", "\x7f", "[", "]", "{", "}"),
+    *("NULL", "null", "nil", "nan", "true", "-1", "$A", "--", "%", "/", "|", "="),
+)
+"""What readers of one form or another take for something else than a text."""
+_NAMES = ("a", "b", "c d", "é", 'x"y', "select", "1a", "q'q", "k,v", "A", "ß", "a.b", "nil", "{")
+_SCALARS = (
+    *("BOOLEAN", "SMALLINT", "INTEGER", "BIGINT", "DOUBLE", "TEXT", "TEXT", "DATE", "TIME"),
+    *("TIMESTAMP", "TIMESTAMPTZ", "DECIMAL", "BLOB", "INTERVAL"),
+)
+_FLOATS = (
+    math.nan,
+    math.inf,
+    -math.inf,
+    0.0,
+    -0.0,
+    5e-324,
+    1.7976931348623157e308,
+    0.1,
+    1e22,
+    1e16,
+)
+_CLOCKS = (time.min, time.max, time(0, 0, 0, 1), time(10, 20))
+_EXACT = Context(prec=60)
+
+
+def drawn_names(random: Random, count: int) -> list[str]:
+    """Names of columns or fields, as SQL quotes them; no two are one without capitals."""
+    names: dict[str, str] = {}
+    while len(names) < count:
+        name = random.choice(_NAMES)
+        names.setdefault(name.lower(), name)
+    return ['"' + name.replace('"', '""') + '"' for name in names.values()]
+
+
+def drawn_kind(random: Random, depth: int = 3) -> str:
+    """A type as SQL writes it: arrays and structs are so deep in each other at the most."""
+    share = random.random() if depth else 0.0
+    if share < 0.6:
+        kind = random.choice(_SCALARS)
+        digits = random.choice((1, 4, 9, 17, 18, 19, 20, 37, 38))
+        scale = random.choice((0, 1, digits // 2, digits))
+        return f"DECIMAL({digits}, {scale})" if kind == "DECIMAL" else kind
+    if share < 0.8:
+        return f"{drawn_kind(random, depth - 1)}[]"
+    names = drawn_names(random, random.choice((1, 1, 2, 3)))
+    return f"STRUCT({', '.join(f'{name} {drawn_kind(random, depth - 1)}' for name in names)})"
+
+
+def drawn_text(random: Random) -> str:
+    """A text of pieces that have a meaning to some reader."""
+    return "".join(random.choices(_PIECES, k=random.choice((0, 1, 1, 2, 3, 5))))
+
+
+def drawn_number(random: Random, bits: int, *, signed: bool = True) -> int:
+    """A whole number of so many bits, often at an end of these."""
+    least = -(1 << bits - 1) if signed else 0
+    most = least + (1 << bits) - 1
+    return random.choice((0, 1, least, most, random.randint(least, most)))
+
+
+def drawn_float(random: Random) -> float:
+    """A float, often an odd one."""
+    (any_bits,) = struct.unpack("d", random.randbytes(8))
+    return random.choice((*_FLOATS, any_bits, float(random.randrange(-5, 5))))
+
+
+def drawn_scalar(random: Random, kind: str) -> Any:
+    """A value of one of the types that SQL and rules have under one name, in small letters."""
+    if kind == "boolean":
+        return random.random() < 0.5
+    if kind == "date":
+        any_day = date.fromordinal(random.randrange(1, date.max.toordinal()))
+        return random.choice((date.min, date.max, date(1970, 1, 1), date(1969, 12, 31), any_day))
+    if kind == "time":
+        any_clock = (datetime.min + timedelta(microseconds=random.randrange(86_400 * 10**6))).time()
+        return random.choice((*_CLOCKS, any_clock))
+    if kind in ("timestamp", "timestamptz"):
+        zone = UTC if kind == "timestamptz" else None
+        day, clock = drawn_scalar(random, "date"), drawn_scalar(random, "time")
+        return datetime.combine(day, clock, zone)
+    if kind == "blob":
+        return random.choice((b"", b"\x00", b"\\x00", b"abc", random.randbytes(3)))
+    digits, scale = map(int, kind.removeprefix("decimal(").removesuffix(")").split(","))
+    most = 10**digits - 1
+    whole = random.choice((0, 1, -1, most, -most, random.randint(-most, most)))
+    return _EXACT.scaleb(Decimal(whole), -scale)
+
+
+def drawn_value(random: Random, kind: SqlType, *, nullable: bool = True) -> Any:
+    """A value of a type, as callers give it."""
+    if nullable and random.random() < 0.15:
+        return None
+    if kind.element is not None:
+        return [drawn_value(random, kind.element) for _ in range(random.choice((0, 1, 1, 2, 4)))]
+    if kind.fields:
+        return {name: drawn_value(random, of) for name, of in kind.fields}
+    if kind.is_integer:
+        return drawn_number(random, kind.bits)
+    if kind.name == "INTERVAL":
+        months, days = random.randrange(-99, 99), random.choice((0, 1, -1, 31, 10**6))
+        return Interval(months, days, random.choice((0, -1, 86_400 * 10**6, 10**12 + 1)))
+    if kind.name == "DOUBLE":
+        return drawn_float(random)
+    return drawn_text(random) if kind.name == "TEXT" else drawn_scalar(random, kind.name.lower())

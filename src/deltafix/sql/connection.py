@@ -275,8 +275,10 @@ class Connection(Definitions):
         node = statement.node
         if statement.explain != "EXPLAIN":
             is_there = statement.explain == "EXPLAIN WHY"
-            reasons = why(self, statement) if is_there else why_not(self, statement)
-            shown = [line for part in reasons for line in str(part).split("\n")]
+            if is_there:
+                shown = [line for reason in why(self, statement) for line in reason.lines()]
+            else:
+                shown = list(why_not(self, statement))
             if not shown:
                 shown = ["there is no such row; EXPLAIN WHY NOT says what keeps a row out"]
             return reading.Result(

@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 
 from deltafix.facts.arrow import ARROW_TYPES, VIEWS, settled_floats
 from deltafix.facts.json_rows import json_object
+from deltafix.facts.logical import as_columns
 from deltafix.facts.logical_arrow import closed, opened, takes
 from deltafix.facts.logical_types import LogicalType
 from deltafix.facts.shapes import Shape
@@ -108,9 +109,12 @@ class SqlLogical:
             inner = SqlLogical(mine.element, nullable=True)
             return _is_list(kind) and inner.takes(kind.value_type)
         if mine.fields:
-            given = {field.name: field.type for field in kind} if pa.types.is_struct(kind) else {}
+            given = (
+                dict(zip(_names(kind, mine), kind, strict=True)) if pa.types.is_struct(kind) else {}
+            )
             return given.keys() == {name for name, _ in mine.fields} and all(
-                SqlLogical(field, nullable=True).takes(given[name]) for name, field in mine.fields
+                SqlLogical(field, nullable=True).takes(given[name].type)
+                for name, field in mine.fields
             )
         if mine is INTERVAL:
             is_of_parquet = pa.types.is_fixed_size_binary(kind) and kind.byte_width == 12
@@ -296,6 +300,11 @@ def _is_list(kind: pa.DataType) -> bool:
     )
 
 
+def _names(given: pa.DataType, kind: SqlType) -> list[str]:
+    """The names of the fields of a struct of Arrow, as a STRUCT has them."""
+    return as_columns((field.name for field in given), (name for name, _ in kind.fields))
+
+
 def _packed(array: pa.Array, kind: SqlType) -> pa.Array:
     """Lists or structs as the engine has them; null for NULL, and where a part is a misfit."""
     if pa.types.is_null(array.type):
@@ -308,7 +317,7 @@ def _packed(array: pa.Array, kind: SqlType) -> pa.Array:
         rows = [values[at:end] for at, end in pairwise(ends)]
         bases: Bases = kind.element.base
     else:
-        columns = dict(zip((field.name for field in array.type), array.flatten(), strict=True))
+        columns = dict(zip(_names(array.type, kind), array.flatten(), strict=True))
         parts = [_parts(columns[name], field) for name, field in kind.fields]
         wrongs = np.logical_or.reduce([wrong for _, wrong in parts])
         rows = list(map(list, zip(*(values for values, _ in parts), strict=True)))
@@ -377,8 +386,11 @@ def _leaves(value: Any, kind: SqlType) -> Any:
         return None
     if kind.element is not None and isinstance(value, list):
         return [_leaves(element, kind.element) for element in value]
-    if kind.fields and isinstance(value, dict) and value.keys() <= {n for n, _ in kind.fields}:
-        return {name: _leaves(value.get(name), field) for name, field in kind.fields}
+    if kind.fields and isinstance(value, dict):
+        names = [name for name, _ in kind.fields]
+        given = dict(zip(as_columns(value, names), value.values(), strict=True))
+        if given.keys() <= set(names):
+            return {name: _leaves(given.get(name), field) for name, field in kind.fields}
     if isinstance(value, str) and encodable(value) and not kind.is_nested:
         return value
     if kind is BOOLEAN:

@@ -36,7 +36,7 @@ from deltafix.sql.scope import Scope, Source
 from deltafix.sql.stars import is_more, is_star, meant_in, stars, written_out
 from deltafix.sql.subqueries import within
 from deltafix.sql.text import Statement, exp
-from deltafix.sql.types import Column, SqlType, SqlValue, decode, decode_rows
+from deltafix.sql.types import Column, SqlType, SqlValue, common_type, decode, decode_rows
 from deltafix.sql.unnest import expanded_in
 from deltafix.sql.vectors import ByValueError
 from deltafix.sql.windows import windows_of
@@ -406,15 +406,19 @@ def _matcher(
 def fixed(statement: Statement, relation: Relation, where: exp.Expr | None) -> dict[int, Any]:
     """Positions of columns that the condition equates with constants, and the engine's values.
 
-    IS NULL is one of these. Its columns are known to be the relation's.
+    IS NULL is one of these. Its columns are known to be the relation's. Of an INTERVAL, which is
+    equal to others, it is the value that is said.
     """
-    return _fixing(statement, relation, where)()
+    return _fixing(statement, relation, where, as_said=True)()
 
 
 def _fixing(
-    statement: Statement, relation: Relation, where: exp.Expr | None
+    statement: Statement, relation: Relation, where: exp.Expr | None, *, as_said: bool = False
 ) -> Callable[[], dict[int, Any]]:
-    """What gives the values of `fixed`, of the parameters of then."""
+    """What gives the values of `fixed`, of the parameters of then.
+
+    Without `as_said`, none of a type whose equal values are held in several forms.
+    """
     parts: list[tuple[int, Compute | None]] = []
     names = [column.name for column in relation.columns]
     for part in conditions(where):
@@ -428,12 +432,19 @@ def _fixing(
             if not isinstance(column, exp.Column):
                 continue
             position = names.index(column.name)
-            if relation.columns[position].type.length is not None:  # it equals others
+            kind = relation.columns[position].type
+            if not (kind.is_key or as_said):  # it equals others
                 continue
-            literal = typed(other, relation.columns[position].type)
-            if constant(literal.this if isinstance(literal, exp.Cast) else literal) is not None:
-                scalar = Scalars(statement, lambda _: None).exactly(literal)
-                parts.append((position, scalar.compute))
+            literal = typed(other, kind)
+            if not _is_constant(literal):
+                continue
+            scalars = Scalars(statement, lambda _: None)
+            scalar = scalars.exactly(literal)
+            if kind.is_nested:
+                if common_type(scalar.type, kind) is not kind:
+                    continue
+                scalar = scalars.converted(scalar, kind)
+            parts.append((position, scalar.compute))
 
     def values() -> dict[int, Any]:
         known: dict[int, Any] = {}
@@ -455,13 +466,24 @@ def _fixing(
     return values
 
 
+def _is_constant(node: exp.Expr) -> bool:
+    """Whether a node is a literal, the CAST of one, or an array or a struct of such."""
+    if isinstance(node, exp.Array | exp.Struct):
+        return all(map(_is_constant, node.expressions))
+    if isinstance(node, exp.PropertyEQ):
+        return _is_constant(node.expression)
+    return constant(node.this if isinstance(node, exp.Cast | exp.Interval) else node) is not None
+
+
 def _as_held(value: SqlValue, kind: SqlType) -> SqlValue:
     """The value of a column that is equal to a value of another type, if there is one."""
     if type(value) is str or (type(value) is int and kind.is_integer):
         return value
     if isinstance(value, Decimal) and kind.is_integer:
         return int(value) if value == int(value) else value
-    return value if kind.is_decimal else assigned(value, kind)  # which rounds decimals
+    if kind.is_decimal or kind.is_nested:  # `assigned` rounds decimals
+        return value
+    return assigned(value, kind)
 
 
 def source_of(query: exp.Expr) -> exp.Table | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from deltafix.errors import SqlDataError
+from deltafix.errors import SqlDataError, SqlProgrammingError
 from deltafix.sql import reading
 from deltafix.sql.aggregates import aggregates_in, aggregates_of
 from deltafix.sql.builder import Relation
@@ -69,6 +69,8 @@ class Relaxed:
                 try:
                     rows = self._rows(weaker, self._row)
                 except SqlDataError:  # it kept another one from a value that has no answer
+                    continue
+                except SqlProgrammingError:  # an ASOF JOIN has an inequality
                     continue
                 if rows:
                     said[f"without {condition.sql(self._dialect)} there would be one"] = None

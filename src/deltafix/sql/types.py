@@ -22,7 +22,7 @@ from functools import cache
 from typing import Any, Final, TypeAlias
 
 from deltafix.diagnostics import suggest
-from deltafix.facts.logical import as_json
+from deltafix.facts.logical import as_columns, as_json
 from deltafix.facts.logical_types import (
     DECIMALS,
     MOST_DIGITS,
@@ -109,10 +109,15 @@ class Struct(tuple[Any, ...]):
 
     @staticmethod
     def parts(value: Any, names: tuple[str, ...]) -> tuple[Any, ...] | None:
-        """What a value has for fields of these names: by name if it has any; None if it has not."""
+        """What a value has for fields of these names: by name if it has any; None if it has not.
+
+        Names are compared as those of columns are (`as_columns`).
+        """
         if isinstance(value, Struct) and value.names != names:
             value = dict(zip(value.names, value, strict=True))
         if isinstance(value, Mapping):
+            if value.keys() != set(names) and all(isinstance(name, str) for name in value):
+                value = dict(zip(as_columns(value, names), value.values(), strict=True))
             return tuple(value[name] for name in names) if value.keys() == set(names) else None
         return value if isinstance(value, tuple) and len(value) == len(names) else None
 

@@ -75,7 +75,10 @@ class Reason:
     dialect: str = "duckdb"
 
     def lines(self) -> Iterator[str]:
-        """The reason as an indented tree; what was shown before is not shown again."""
+        """The reason as an indented tree; what was shown before is not shown again.
+
+        A line has line breaks where a text of its row has some.
+        """
         seen: set[Reason] = set()
         stack: list[tuple[int, Reason | str]] = [(0, self)]
         while stack:
@@ -118,6 +121,12 @@ def why_not(connection: Connection, statement: Statement) -> Iterator[str]:
     source, where = _asked(statement)
     rows = matching(connection, statement, source, where)
     relation = connection.catalog.relations[source.name]
+    never = _never_null(relation, where)
+    if never is not None:
+        name = shown_name(never, connection.dialect)
+        yield f"{relation.name} has no row with {name} IS NULL"
+        yield f"  {name} is never NULL there"
+        return
     values = fixed(statement, relation, where)
     is_view = relation.name in connection.catalog.views
     missing = [
@@ -140,15 +149,30 @@ def why_not(connection: Connection, statement: Statement) -> Iterator[str]:
     if explanation is not None:
         unfit = _unfit(connection, relation)
         for part in dict.fromkeys(terms.tried(explanation, unfit, "  ")):
-            if not dropped or part.strip() != unfit:
-                yield from part.split("\n")
+            if not dropped or part[0].strip() != unfit:
+                yield from part
     lines = [f"  {line}" for line in (*dropped, *relaxed.without_one(), *relaxed.group())]
     yield from lines
     if explanation is not None:
+        if not (explanation.attempts or lines):
+            yield "  its query has no row, whatever rows its tables have"
         for advice in dict.fromkeys(terms.advice(explanation.suggestions)):
             yield f"it would have one after: {advice}"
     elif not lines:
         yield f"  no condition alone keeps it out; to hear more, {_every(connection, relation)}"
+
+
+def _never_null(relation: Relation, where: exp.Expr | None) -> str | None:
+    """The name of a column that a condition wants to be NULL, and that is so in no row."""
+    columns = {column.name for column in relation.columns if not column.nullable}
+    names = (
+        part.this.name
+        for part in conditions(where)
+        if isinstance(part, exp.Is)
+        and isinstance(part.expression, exp.Null)
+        and isinstance(part.this, exp.Column)
+    )
+    return next((name for name in names if name in columns), None)
 
 
 def _unfit(connection: Connection, relation: Relation) -> str:
@@ -399,33 +423,35 @@ class _Terms:
             below = self._reads.get(name, set()) - seen
             seen |= below
             stack += below
+        if not named:
+            return "a query that reads no table"
         *names, last = sorted(named)
         listed = f"{', '.join(names)} and {last}" if names else last
         return listed if named == relations else f"a query over {listed}"
 
-    def tried(self, explanation: WhyNot, unfit: str, indent: str) -> Iterator[str]:
+    def tried(self, explanation: WhyNot, unfit: str, indent: str) -> Iterator[tuple[str, ...]]:
         """How far each way to a row gets; `unfit` is said where rows are there and do not fit.
 
         Of a view of rules it is what the engine says of these, in several lines.
         """
         if explanation.relation in self._of_rules:
-            yield "\n".join(explanation.tried(indent))
+            yield tuple(explanation.tried(indent))
             return
         for attempt in explanation.attempts:
             for text in attempt.held:
                 if text.partition("(")[0] in self._relations:
-                    yield f"{indent}there is a {self._row(text)}"
+                    yield (f"{indent}there is a {self._row(text)}",)
             name = attempt.failed.partition("(")[0]
             if attempt.below is not None and name not in self._relations:
                 yield from self.tried(attempt.below, unfit, indent)
             elif attempt.failed.startswith(("not ", "!")):
-                yield f"{indent}there is a row that NOT, EXCEPT or an outer join leaves out"
+                yield (f"{indent}there is a row that NOT, EXCEPT or an outer join leaves out",)
             elif name in self._schemas:
-                yield f"{indent}there is no {self._row(attempt.failed)}"
+                yield (f"{indent}there is no {self._row(attempt.failed)}",)
                 if attempt.below is not None and name in self._of_rules:
                     yield from self.tried(attempt.below, unfit, f"{indent}  ")
             else:
-                yield f"{indent}{unfit}"
+                yield (f"{indent}{unfit}",)
 
     def _row(self, text: str) -> str:
         """A fact of a table or view as a row of SQL; without values where it is a pattern."""
@@ -457,8 +483,13 @@ class _Terms:
         return False
 
     def advice(self, suggestions: Sequence[Sequence[Edit]]) -> Iterator[str]:
-        """Suggestions as statements; those that a key of a table refuses are left out."""
+        """Suggestions as statements; those that a key of a table refuses are left out.
+
+        So are those of what has no rules, as a view that never has a row, and is no table.
+        """
         for edits in suggestions:
+            if any(name not in self._catalog.tables for _, name, _ in edits):
+                continue
             gone = {(name, row) for sign, name, row in edits if sign < 0}
             parts = []
             for sign, name, row in sorted(edits, key=lambda edit: edit[0]):

@@ -555,6 +555,53 @@ def test_what_is_in_both_proofs_is_shown_once(db):
     ]  # fmt: skip
 
 
+NEVER = """
+CREATE TABLE s (a INTEGER NOT NULL, l INTEGER[], i INTERVAL, t TEXT);
+CREATE VIEW v AS SELECT * FROM s WHERE a < 3;
+CREATE VIEW none AS SELECT a, t FROM s WHERE t = NULL AND a BETWEEN 1 AND NULL;
+CREATE VIEW two AS SELECT x FROM (VALUES (1), (2)) AS q (x);
+CREATE VIEW alone AS SELECT 1 AS x EXCEPT SELECT 1;
+CREATE TABLE r (k INTEGER, m INTEGER);
+CREATE VIEW near AS SELECT s.a, r.m FROM s ASOF JOIN r ON s.a = r.k AND s.a >= r.m;
+INSERT INTO r VALUES (5, 6);
+INSERT INTO s VALUES (5, [1, NULL], INTERVAL '30 days', 'x\ny'), (1, [2], NULL, 'p\nq');
+"""
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        (
+            "v WHERE a = 5 AND l = [1, NULL] AND i = INTERVAL '30 days' AND t = 'x\ny'",
+            ["without a < 3 there would be one"],
+        ),
+        ("v WHERE l IS NULL AND a IS NULL", ["a is never NULL there"]),
+        ("none WHERE a = 1 AND t = 'a'", ["its query has no row, whatever rows its tables have"]),
+        ("alone WHERE x = 1", ["there is a row that NOT, EXCEPT or an outer join leaves out"]),
+        ("two WHERE x = 3", ["there is no row of a query that reads no table"]),
+        ("near WHERE a = 5 AND m = 6", ["there is no row of a query over r and s"]),
+    ],
+)
+def test_why_not_takes_values_of_every_type_and_views_of_every_kind(db, query, said):
+    db.execute(NEVER)
+    first, *lines = [line for (line,) in rows(db, f"EXPLAIN WHY NOT SELECT * FROM {query}")]
+    name, _, row = query.replace("INTERVAL '30 days'", "CAST('30 days' AS INTERVAL)").partition(
+        " WHERE "
+    )
+    assert first.removeprefix(f"{name} has no row with ") in (
+        row,
+        row.removeprefix("l IS NULL AND "),
+    )
+    assert [line.strip() for line in lines][-1:] == said
+
+
+def test_a_line_of_a_proof_has_a_whole_row_whatever_its_texts_have(db):
+    db.execute(NEVER)
+    for (line,) in rows(db, "EXPLAIN WHY SELECT * FROM v"):
+        of, _, row = line.strip().partition(": ")
+        assert rows(db, f"SELECT a FROM {of} WHERE {row}") == [(1,)]
+
+
 def test_what_keeps_a_group_out_is_the_group_there_is(db):
     db.execute(
         """CREATE TABLE pay (who TEXT NOT NULL, team TEXT, amount INTEGER);
