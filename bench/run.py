@@ -196,7 +196,9 @@ def main(arguments: list[str] | None = None) -> int:
     if args.setup:
         _setup()
         return 0
-    kept = cache_folder() / "results-quick.json" if args.quick else KEPT
+    output = args.output or (cache_folder() / "RESULTS-quick.md" if args.quick else RESULTS)
+    # Figures stand beside their report: a run for another one leaves those of the repository.
+    kept = KEPT if output.resolve() == RESULTS.resolve() else output.with_suffix(".json")
     results = Results.load(kept) if args.merge and kept.is_file() else Results(args.quick)
     results.machine = describe()
     wrong: list[str] = []
@@ -214,7 +216,6 @@ def main(arguments: list[str] | None = None) -> int:
         results.save(kept)
     # Sections stand in the order of the table of contents, however they were measured.
     results.workloads = {n: results.workloads[n] for n in WORKLOADS if n in results.workloads}
-    output = args.output or (cache_folder() / "RESULTS-quick.md" if args.quick else RESULTS)
     write(results, output)
     print(f"written: {output}")
     wrong += _check(results)

@@ -12,9 +12,10 @@ __all__ = ["colliding"]
 
 
 @cache
-def colliding() -> list[list[int]]:
-    """Groups of numbers below 200,000, each of one hash; some ten pairs of 31 bits."""
-    found: dict[int, list[int]] = {}
-    for number in range(200_000):
-        found.setdefault(hash_words(np.array([number]), 0, 1), []).append(number)
-    return [group for group in found.values() if len(group) > 1]
+def colliding(most: int = 200_000, least_hash: int = 0) -> list[list[int]]:
+    """Groups of numbers below `most`, each of one hash; of 200,000 some ten pairs of 31 bits."""
+    hashes = hash_words([np.arange(most)], 0, 1)
+    order = np.argsort(hashes, kind="stable")
+    ends = np.flatnonzero(np.diff(hashes[order])) + 1
+    groups = np.split(order, ends)
+    return [g.tolist() for g in groups if len(g) > 1 and hashes[g[0]] >= least_hash]

@@ -533,7 +533,13 @@ def make_index_room(A, L, job):
             cap = max(wanted * 3 // 2, 32) if L[xb + at.X_USED] == 0 else wanted * 2
             base = block(L, cap * 4) // 2
             old = L[xb + at.X_SLOTS]
-            for s in range(L[xb + at.X_CAP]):
+            # Behind a free slot: keys of one hash keep their order, also across the table's end, or
+            # what `sort_keys` counted for the first would be another's in `enter_keys`.
+            first = np.int64(0)
+            while first < L[xb + at.X_CAP] and L[old + 2 * first] != 0:
+                first += 1
+            for k in range(L[xb + at.X_CAP]):
+                s = (first + k) % L[xb + at.X_CAP]
                 if L[old + 2 * s] != 0:
                     slot = _free_slot(L, base, cap, L[old + 2 * s] >> 32, 0)
                     L[slot] = L[old + 2 * s]

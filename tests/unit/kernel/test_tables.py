@@ -378,3 +378,35 @@ def test_many_lookups_of_an_epoch_fill_a_late_index_after_few_looks_at_all_rows(
     assert set(db.rows("p")) == {(n,) for n in range(SIZE // 4) if n % 40 < 20}
     # As if each had been looked up: rows of other keys are not counted.
     assert db.last_epoch.probed == db.count("p")
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_keys_of_one_hash_at_the_end_of_an_index_keep_their_order(turned: bool) -> None:
+    """A key with many rows is in the last slot, one with few in the first; then the slots grow.
+
+    Where what was counted for the rows that come was another key's, a bucket lay in the next one.
+    """
+    slots, most = 32, SIZE // 10
+    pairs = colliding(1_000_000, (1 << at.HASH_BITS) * (slots - 1) // slots)
+    assert pairs
+    hashes = hash_words([np.arange(1_000)], 0, 1) * slots >> at.HASH_BITS
+    others = np.flatnonzero((hashes > 2) & (hashes < slots // 2))[:18].tolist()
+    for pair in pairs:
+        many, few = reversed(pair) if turned else pair
+        keys = [many] * 9 + [few] + [others[n % 18] for n in range(most - 9)]
+        keys += [few] * 3 + [3_000_000 + n for n in range(most - 2)]
+        keys += [3_000_000 + n for n in range(8 * most - 8 - len(keys))]
+        db = deltafix.connect(TEXT.partition("p(c)")[0])
+        db.instance.arena.cells[at.PARTS_FROM] = 0
+        with db.transaction() as tx:
+            tx.insert("r", [(key, 0, n) for n, key in enumerate(keys)])
+        with db.transaction() as tx:
+            tx.add_rule("p(c) :- k(a), r(a, _, c).")
+        while _late(db)[0,]:
+            with db.transaction() as tx:
+                tx.insert("k", [(-1 - _late(db)[0,],)])
+            db.check_invariants()
+        asked = {many, few, *others}
+        with db.transaction() as tx:
+            tx.insert("k", [(a,) for a in asked])
+        assert set(db.rows("p")) == {(n,) for n, key in enumerate(keys) if key in asked}
