@@ -192,6 +192,7 @@ READ: Final[dict[type[exp.Expr], frozenset[str]]] = {
 `desc` of a key, `date_part_boundary` and others that sqlglot notes for other dialects."""
 
 _WORDS: Final = {
+    "count": "a number of rows",
     "db": "a schema's name",
     "expressions": "more arguments",
     "from_first": "FROM LAST",
@@ -206,6 +207,7 @@ _WORDS: Final = {
 
 _WAYS_OUT: Final = {
     "by_name": "select the columns in one order on both sides",
+    "count": "write ORDER BY x DESC LIMIT n, or a ROW_NUMBER() OVER (...) of each group",
     "db": "write the name of the table alone",
     "grouping_sets": "write GROUP BY GROUPING SETS (...)",
     "format": "dates are written 2026-01-31",

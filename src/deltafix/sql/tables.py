@@ -164,9 +164,9 @@ def check_properties(builder: Builder, node: exp.Create) -> None:
     properties = node.args.get("properties")
     for clause in properties.expressions if properties is not None else ():
         if not isinstance(clause, exp.MaterializedProperty) or node.args["kind"] != "VIEW":
-            word = clause.key.removesuffix("property").upper() or clause.name
+            word = clause.sql(builder.statement.dialect)
             way_out = "write CREATE TABLE or CREATE MATERIALIZED VIEW, without it"
-            raise builder.refused(f"a table or view that is {word}", clause, way_out)
+            raise builder.refused(f"a table or view with {word}", clause, way_out)
 
 
 def bare_table(statement: Statement, create: exp.Create) -> Table:
@@ -351,7 +351,7 @@ def _column(
         elif isinstance(rule, exp.Reference):
             references.append(([node.name], rule))
         else:
-            raise builder.refused(rule.key.upper(), node, _CONSTRAINTS)
+            raise builder.refused(rule.sql(builder.statement.dialect), node, _CONSTRAINTS)
     return Column(node.name, kind, nullable), _default(builder.statement, default, kind)
 
 

@@ -468,6 +468,9 @@ _INSTEAD: Final = {
     **dict.fromkeys(("TINYINT", "UTINYINT"), "write SMALLINT"),
     "TIMETZ": "write TIME, or TIMESTAMPTZ with its day",
     "UUID": "keep it as TEXT",
+    **dict.fromkeys(
+        ("SERIAL", "BIGSERIAL", "SMALLSERIAL"), "write BIGINT, and give each row its number"
+    ),
 }
 """What to write for a type that is none here."""
 
