@@ -938,7 +938,7 @@ WRONG = {
     "EXPLAIN CREATE VIEW v AS SELEC id FROM emp": ("DF721", 26, "did you mean SELECT?"),
     "EXPLAIN Analyze SELECT id FROM emp": ("DF722", 9, "EXPLAIN alone shows the rules"),
     "CREATE OR REPLACE TABLE v (a INTEGER)": ("DF722", 25, "DROP TABLE"),
-    "CREATE TEMP TABLE v (id INTEGER)": ("DF722", 19, "that is TEMPORARY is not maintained"),
+    "CREATE TEMP TABLE v (id INTEGER)": ("DF722", 19, "with TEMPORARY is not maintained"),
     "CREATE TABLE v (id INTEGER) FOO": ("DF721", 29, "'FOO' is not expected here"),
     "CREATE TYPE mood AS ENUM ('ok')": ("DF722", 1, "statement CREATE TYPE is not maintained"),
     "TRUNCATE TABLE emp, amp": ("DF721", 21, "did you mean 'emp'?"),
