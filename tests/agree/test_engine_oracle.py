@@ -54,7 +54,7 @@ def _few_hashes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
     """As plain Python also with a hash of six bits, at both ends of the range.
 
     Every table has keys of one hash then, and keys that lie across its end: where these changed
-    places as an index grew, every strategy had wrong rows.
+    places as an index grew, this fails.
     """
     if request.param:
         hashed = keys.hash_end
