@@ -100,22 +100,23 @@ def dbt(
         if watch:
             _follow(project, files, interval, changes, quiet=quiet)
         refused = project.of("source", "seed", "model", "snapshot", "test", state="refused")
-        if strict and (refused or files.lacking):
+        if strict and (refused or files.lack):
             raise typer.Exit(_REFUSED)
 
 
 class _Files:
-    """The files that sources and seeds are read from, and what they were when they were read.
-
-    `lacking` are the tables that have none now.
-    """
+    """The files that sources and seeds are read from, and what they were when they were read."""
 
     def __init__(self, project: Project, facts: Path, *, quiet: bool) -> None:
         self._project = project
         self._facts = facts
         self._quiet = quiet
         self._stamps: dict[str, Mark | None] = {}
-        self.lacking = set[str]()
+
+    @property
+    def lack(self) -> bool:
+        """Whether a table has no file now."""
+        return None in self._stamps.values()
 
     def load(self) -> int:
         """Read what is new or has changed; how many rows of tables came and went."""
@@ -132,9 +133,7 @@ class _Files:
                 continue
             is_first = table.name not in self._stamps
             self._stamps[table.name] = stamp
-            self.lacking.discard(table.name)
             if path is None or stamp is None:
-                self.lacking.add(table.name)
                 files = lacks_file(self._facts, table.name) if path is None else f"no {path}"
                 if is_first:
                     note(f"note: {table.shown} has no rows: {files}", quiet=self._quiet)

@@ -49,13 +49,17 @@ class UserFunctor:
     function has Python's.
     """
 
-    name: str
+    declared: FunctorDecl
     compute: Callable[..., Any]
     result: str
     shape: Shape | None
     bits: int = WORD
     given: tuple[LogicalType | None, ...] = ()
     of: LogicalType | None = None
+
+    def is_of(self, declared: FunctorDecl, compute: Callable[..., Any]) -> bool:
+        """Whether it is this function, declared so."""
+        return self.compute is compute and self.declared == declared
 
     def __call__(self, *values: Value) -> Any:
         """The function's value. Raises FunctorError where it raises or gives another type."""
@@ -64,7 +68,7 @@ class UserFunctor:
             value = self.compute(*values)
         except Exception as error:
             message = f"{self._shown(values)} raised {type(error).__name__}: {error}; rolled back"
-            raise FunctorError(message, functor=self.name) from error
+            raise FunctorError(message, functor=self.declared.name) from error
         return self._fitted(values, value)
 
     def all(self, calls: Sequence[tuple[Value, ...]]) -> list[Any]:
@@ -131,7 +135,7 @@ class UserFunctor:
         return fit
 
     def _shown(self, values: tuple[Value, ...]) -> str:
-        return f"@{self.name}({', '.join(map(show_value, values))})"
+        return f"@{self.declared.name}({', '.join(map(show_value, values))})"
 
 
 def _exact(kind: str, values: list[Any], bits: int) -> list[Any] | None:
@@ -149,12 +153,12 @@ def _exact(kind: str, values: list[Any], bits: int) -> list[Any] | None:
 def bound(
     program: Program,
     functions: Mapping[str, Callable[..., Any]],
-    known: Mapping[str, tuple[FunctorDecl, UserFunctor]] = MappingProxyType({}),
+    known: Mapping[str, Callable[..., Any]] = MappingProxyType({}),
 ) -> dict[str, UserFunctor]:
     """The functors of a checked program bound to functions.
 
-    Those that are `known`, by their name, are taken as they are where they are declared so here and
-    have the same function: a type's name means the same in all programs of one database.
+    Those that are `known` from another program are taken as they are where they are declared so
+    here and have the same function: a type's name means the same in all programs of one database.
 
     Raises FunctorError: a functor that is called has no function, a function does not take its
     arguments, or a name belongs to no functor.
@@ -176,9 +180,9 @@ def bound(
     constructed = constructed_by(program)
     functors = {}
     for name, compute in functions.items():
-        before, functor = known.get(name, (None, None))
-        if functor is not None and functor.compute is compute and before == declared[name]:
-            functors[name] = functor
+        before = known.get(name)
+        if isinstance(before, UserFunctor) and before.is_of(declared[name], compute):
+            functors[name] = before
             continue
         _require_callable(declared[name], compute)
         kind = program.kind(declared[name].result)
@@ -188,7 +192,7 @@ def bound(
         )
         shape = None if kind in BASES or of is not None else Shape(constructed, kind)
         functors[name] = UserFunctor(
-            name, compute, program.base_type(kind), shape, program.word_size,
+            declared[name], compute, program.base_type(kind), shape, program.word_size,
             given if any(given) else (), of,
         )  # fmt: skip
     return functors

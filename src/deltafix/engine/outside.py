@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from deltafix.engine.bind import UserFunctor, bound, folding
+from deltafix.engine.bind import bound, folding
 from deltafix.engine.codes import Codes
 from deltafix.engine.link import Linked
 from deltafix.engine.stages import Bounds, Strata, Stratum
 from deltafix.errors import FunctorError
-from deltafix.rules.ast import FunctorDecl, Program
+from deltafix.rules.ast import Program
 
 if TYPE_CHECKING:
     from deltafix.reducers.aggregate import UserReducer
@@ -34,15 +34,12 @@ class Users:
         known = {name: functor for name, functor in self.functors.items() if name in declared}
         return Users(known, self.reducers)
 
-    def bound_to(
-        self,
-        program: Program,
-        known: Mapping[str, tuple[FunctorDecl, UserFunctor]] = MappingProxyType({}),
-    ) -> Users:
-        """As a program calls them, `known` as `bind.bound` has them.
+    def bound_to(self, program: Program, before: Users | None = None) -> Users:
+        """As a program calls them; what another program of the database calls is bound `before`.
 
         Raises FunctorError for one that it wants, or does not have.
         """
+        known = {} if before is None else before.functors
         return Users(bound(program, self.functors, known), folding(program, self.reducers))
 
 

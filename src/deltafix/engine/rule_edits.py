@@ -25,7 +25,6 @@ from deltafix.datalog.preprocess import preprocess
 from deltafix.datalog.program import Program as Text
 from deltafix.datalog.source import Source, decode
 from deltafix.diagnostics import Diagnostic, Span, did_you_mean, render_all
-from deltafix.engine.bind import UserFunctor
 from deltafix.engine.changes import ChangedRows
 from deltafix.engine.instance import seen_schemas
 from deltafix.engine.link import link
@@ -257,13 +256,7 @@ class RuleEpoch:
                 message = f"@{name} was another function, whose values are remembered"
                 raise FunctorError(f"{message}; give this one a name of its own")
         self._known_users = Users(functions, instance.users.reducers)
-        called = instance.called.functors
-        bound = {
-            declared.name: (declared, functor)
-            for declared in instance.program.functors
-            if isinstance(functor := called.get(declared.name), UserFunctor)
-        }
-        self._users = self._known_users.declared_by(program).bound_to(program, bound)
+        self._users = self._known_users.declared_by(program).bound_to(program, instance.called)
         self._tables = instance.linked.tables
         new = plan_core(self._core, self._tables.indexes(), instance.plan.stages, self._cache)
         for relation in new.relations:

@@ -343,13 +343,15 @@ class Program:
 
         Raises KeyError for an undeclared type.
         """
-        kind = self._kinds.get(type_name)  # asked for each column of each relation, by each pass
+        kind = self._kind_by_name.get(
+            type_name
+        )  # asked for each column of each relation, by each pass
         if kind is None:
-            kind = self._kinds[type_name] = self._kind(type_name)
+            kind = self._kind_by_name[type_name] = self._kind(type_name)
         return kind
 
     @cached_property
-    def _kinds(self) -> dict[str, str]:
+    def _kind_by_name(self) -> dict[str, str]:
         return {}
 
     def _kind(self, type_name: str) -> str:

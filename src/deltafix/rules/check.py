@@ -252,8 +252,7 @@ def _run(
             rules=tuple(rule for rule in program.rules if id(rule) not in unnamed),
             orders=tuple(order for order in program.orders if id(order.rule) not in unnamed),
         )
-        edges = dependencies(rest)
-        diagnostics.extend(unstratified(rest, edges))
+        diagnostics.extend(unstratified(rest, dependencies(rest)))
     else:
         edges = dependencies(program)
         order = strata(program, edges)

@@ -337,8 +337,9 @@ class Maintained(Closing, Mapping[str, "DataFrame"]):
         Those of epochs that opening made (a new view, changed rules) come with the batch behind
         them; a stream begins behind what was handed out before.
         """
-        if view not in self.maintainer.outputs.sinks:
-            raise unknown_relation(view, [*self])
+        known = self.maintainer.outputs.sinks
+        if view not in known:
+            raise unknown_relation(view, known)
         if self.query is not None:
             stream = self._session.readStream.format("deltafix").option("from", str(self._start))
             return stream.load(str(self.log(view)))

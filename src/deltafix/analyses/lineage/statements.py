@@ -27,10 +27,8 @@ from sqlglot.tokenizer_core import Token, TokenType
 from deltafix.diagnostics import suggest
 
 _DIALECT = re.compile(r"^\s*--\s*deltafix:\s*dialect\s*=\s*(\S+)\s*$", re.MULTILINE)
-_CARRIES = re.compile(
-    r"\s*(with|select|insert|update|merge|create\b[^(]*?\b(view|table))\b", re.IGNORECASE
-)
-_CARRYING = ("WITH", "SELECT", "INSERT", "UPDATE", "MERGE", "CREATE")
+_WORDS = ("WITH", "SELECT", "INSERT", "UPDATE", "MERGE")
+_CARRIES = re.compile(rf"\s*({'|'.join(_WORDS)}|create\b[^(]*?\b(view|table))\b", re.IGNORECASE)
 _WITH_GO = frozenset({"tsql", "fabric"})
 """Dialects whose scripts are cut by lines that say GO."""
 _NONE = (exp.Command, exp.Condition, exp.Alias)
@@ -138,16 +136,13 @@ def _parse(dialect: Dialect, ordinal: int, chunk: list[Token], text: str) -> Sta
         if len(trees) == 1 and isinstance(trees[0], exp.Expr) and not isinstance(trees[0], _NONE):
             return Statement(ordinal, line, written, trees[0])
     # Other databases have statements of their own, which move no rows; a slip is none of them.
-    meant = suggest(chunk[0].text.upper(), _CARRYING) if _is_name(chunk[0]) else None
+    is_name = chunk[0].token_type == TokenType.VAR
+    meant = suggest(chunk[0].text.upper(), (*_WORDS, "CREATE")) if is_name else None
     if meant is not None:
         reason = f"no statement begins with {chunk[0].text}: did you mean {meant}?"
     elif not _CARRIES.match(written):
         reason = ""
     return Statement(ordinal, line, written, None, reason)
-
-
-def _is_name(token: Token) -> bool:
-    return token.token_type == TokenType.VAR
 
 
 def _first_line(message: str) -> str:
