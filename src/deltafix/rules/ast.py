@@ -343,9 +343,7 @@ class Program:
 
         Raises KeyError for an undeclared type.
         """
-        kind = self._kind_by_name.get(
-            type_name
-        )  # asked for each column of each relation, by each pass
+        kind = self._kind_by_name.get(type_name)  # each pass asks for each column
         if kind is None:
             kind = self._kind_by_name[type_name] = self._kind(type_name)
         return kind

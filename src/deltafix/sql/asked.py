@@ -13,11 +13,11 @@ for nothing. Not here: programs of rules, whose `magic` relations are `rules.pas
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from deltafix.rules.ast import And, Atom, Comparison, Formula
+from deltafix.rules.ast import And, Atom, Comparison, Formula, conjunction
 from deltafix.rules.terms import Call, Const, Term, Var
 from deltafix.rules.walk import is_constructor, occurrences, subterms
 from deltafix.sql.types import BOOLEAN
@@ -34,7 +34,8 @@ def asked(builder: Builder, around: Iterable[Formula], inside: Iterable[Formula]
     One for each literal of a table or view there that few rows pass. O(literals around, squared).
     """
     tables = {relation.name: relation for relation in builder.tables.values()}
-    literals = [*_flat(around)]
+    together = conjunction(around)
+    literals = together.parts if isinstance(together, And) else (together,)
     atoms = [literal for literal in literals if isinstance(literal, Atom)]
     bound = {arg for atom in atoms for arg in atom.args}
     groups = [var for var in map(Var, occurrences(inside)) if var in bound]
@@ -62,14 +63,6 @@ def asked(builder: Builder, around: Iterable[Formula], inside: Iterable[Formula]
             relation = builder.once(shown, [*key.values()], [atom, *tests])
             found.append(Atom(relation.name, tuple(key)))
     return found
-
-
-def _flat(formulas: Iterable[Formula]) -> Iterator[Formula]:
-    for formula in formulas:
-        if isinstance(formula, And):
-            yield from _flat(formula.parts)
-        else:
-            yield formula
 
 
 def _equated(literals: Iterable[Formula]) -> Callable[[Term], Term]:

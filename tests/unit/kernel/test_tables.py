@@ -264,7 +264,6 @@ def test_the_first_vectors_of_an_arena_lie_apart() -> None:
     assert ends[-1] <= cells[at.BUMP]
 
 
-@pytest.mark.skipif(JIT_DISABLED, reason="hashing 200,000 numbers is slow twice")
 def test_keys_of_one_hash_are_kept_apart() -> None:
     """In an index that is filled, in one that has one of them, and in one that has both."""
     groups = colliding()
