@@ -30,7 +30,7 @@ from deltafix.engine import lanes, link, tables
 from deltafix.engine.run import STRATEGIES
 from deltafix.errors import BudgetError, ProgramError
 from deltafix.facts.delta import Delta
-from deltafix.kernel import arena, keys, layout
+from deltafix.kernel import arena, join, keys, layout
 from deltafix.kernel.jit import JIT_DISABLED
 from deltafix.plan.build import lower
 from deltafix.plan.depend import layers
@@ -58,7 +58,8 @@ def _few_hashes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
     """
     if request.param:
         hashed = keys.hash_end
-        monkeypatch.setattr(keys, "hash_end", lambda h: hashed(h) & 0x7000_0007)
+        for module in (keys, join):
+            monkeypatch.setattr(module, "hash_end", lambda h: hashed(h) & 0x7000_0007)
 
 
 def connect(rng: Random, size: int, strategy: str) -> deltafix.Database:

@@ -23,7 +23,8 @@ DECLARED = """
 .decl r(x: number, y: float) .input r
 .functor twice(x: number): number
 """
-# k and m have one row for each x, b has several; a value of 0 or 7 is divided by, or is missing
+# k and m have one row for each x, b has several; (0, 3) is in a and k; a value of 0 or 7 is divided
+# by, or is missing
 BODIES = {
     "sums and products": "a(x, y), z = x * y + 3 - y, z % 3 != 1",
     "a quotient without a value": "a(x, y), z = (x - 15) / (y - 7)",
@@ -51,9 +52,9 @@ BODIES = {
     "several rows that are compared": "a(x, y), b(y, z), b(z, x)",
     "more than frames": "a(x, u), b(u, v), v < 5, b(v, w), w > 20, b(w, y), b(y, q), b(q, z)",
     "several rows that are computed with": "a(x, v), b(v, w), y = v * w, b(w, q), z = q - y, z > 0",
-    "a function behind several rows": "a(x, v), v < 3, b(v, y), z = @twice(x + y), z < 40",
+    "a function behind several rows": "a(x, v), v < 9, b(v, y), z = @twice(x + y), z < 40",
     "no column in common": "a(x, y), x > 20, k(z, 3)",
-    "no column in common behind several rows": "a(x, v), v < 3, b(v, y), k(z, y), k(q, 3), q < z",
+    "no column in common behind several rows": "a(x, v), v < 9, b(v, y), k(z, y), k(q, 3), q < z",
     "what is joined is computed": "a(x, y), v = (x + y) / 2, k(v, z)",
 }
 
@@ -63,9 +64,9 @@ def _facts(random: Random) -> dict[str, list[tuple[object, ...]]]:
         return sorted({(random.randrange(30), random.randrange(30)) for _ in range(count)})
 
     return {
-        "a": pairs(ROWS),
+        "a": sorted({*pairs(ROWS), (0, 3)}),
         "b": pairs(ROWS // 2),
-        "k": [(x, random.randrange(30)) for x in range(27)],
+        "k": [(x, random.randrange(30) if x else 3) for x in range(27)],
         "m": [(x, random.randrange(9)) for x in range(25)],
         "s": [(x, random.choice("abcdefg")) for x in range(ROWS)],
         "u": [(x, y) for x in (0, 1, 5, 2**31, 2**64 - 1) for y in range(20)],
