@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from deltafix.reducers.aggregate import Changes, Gathers, Several
 from deltafix.reducers.ordered import Ordered, Placed
+from deltafix.reducers.ways import Way, ranked
 from deltafix.rules.ast import Formula
 from deltafix.rules.terms import Const
 from deltafix.sql.aggregates import way
@@ -24,7 +25,7 @@ from deltafix.sql.connectives import conditions
 from deltafix.sql.formulas import Formulas
 from deltafix.sql.partitions import TOP
 from deltafix.sql.ranking import folded
-from deltafix.sql.reducers import SMALL, Way, ranked
+from deltafix.sql.reducers import SMALL
 from deltafix.sql.scope import Scope, Source
 from deltafix.sql.text import exp
 from deltafix.sql.types import BIGINT, Column, common_type

@@ -13,11 +13,12 @@ import pytest
 from deltafix.reducers.extremes import Max, Min
 from deltafix.reducers.numeric import Sum
 from deltafix.reducers.ordered import Ordered
+from deltafix.reducers.ways import Way, ranked
 from deltafix.sql import frames, partitions
 from deltafix.sql.frames import Frame
 from deltafix.sql.offsets import measure
 from deltafix.sql.partitions import Function, Windowed
-from deltafix.sql.reducers import First, Mode, Way, ranked
+from deltafix.sql.reducers import First, Mode
 from deltafix.sql.types import BIGINT
 
 WAYS = (
