@@ -117,10 +117,15 @@ class Loaded:
 
 
 def read_from(
-    rows: SortedRows, places: Sequence[int], key: Callable[[Any], Any]
+    rows: SortedRows, places: Sequence[int], key: Callable[[Any], Any] | None
 ) -> Callable[[range], list[Any]]:
     """What is kept of the values in some of these places, for `Ordered.deferred`."""
-    return lambda chosen: [*map(key, rows.values(places[chosen.start : chosen.stop : chosen.step]))]
+
+    def read(chosen: range) -> list[Any]:
+        values = rows.values(places[chosen.start : chosen.stop : chosen.step])
+        return values if key is None else [*map(key, values)]
+
+    return read
 
 
 class Columnar(ABC):

@@ -43,24 +43,43 @@ class _Branch(NamedTuple):
     """That of all its values; empty before it was asked for."""
 
 
+_Read: TypeAlias = Callable[[range], tuple[Any, ...]]
+
+
 class _Sealed:
-    """A leaf below a branch whose values are made when one of them is asked for."""
+    """A tree below a branch that is made when one of its values is asked for.
 
-    __slots__ = ("_leaf", "_make", "low", "size")
+    `places` are those of its values, and with a step those of its children.
+    """
 
-    def __init__(self, low: Any, size: int, make: Callable[[], tuple[Any, ...]]) -> None:
+    __slots__ = ("_places", "_read", "_tree", "low", "size")
+
+    def __init__(self, low: Any, places: range, size: int, read: _Read) -> None:
         self.low = low
         self.size = size
-        self._make: Callable[[], tuple[Any, ...]] | None = make
-        self._leaf: tuple[Any, ...] = ()
+        self._places = places
+        self._read = read
+        self._tree: _Tree | None = None
 
-    def opened(self) -> tuple[Any, ...]:
-        """Its values."""
-        make = self._make
-        if make is not None:
-            self._leaf = make()
-            self._make = None
-        return self._leaf
+    def opened(self) -> _Tree:
+        """The tree: a leaf, or a branch of what is still closed."""
+        if self._tree is None:
+            values = self._read(self._places)
+            self._tree = values
+            if self._places.step > 1:
+                self._tree = _branch(self._children(values))
+        return self._tree
+
+    def _children(self, lows: tuple[Any, ...]) -> tuple[_Sealed, ...]:
+        places, step = self._places, self._places.step
+        inner = 1 if step == _LEAF // 2 else step // (_FAN // 2)
+        end = places.start + self.size
+        return tuple(
+            _Sealed(
+                low, range(start, min(start + step, end), inner), min(step, end - start), self._read
+            )
+            for start, low in zip(places, lows, strict=True)
+        )
 
 
 _Tree: TypeAlias = "_Branch | tuple[Any, ...]"
@@ -69,7 +88,7 @@ _Merge: TypeAlias = Callable[[Iterable[_S]], _S]
 
 
 def _opened(child: Any) -> Any:
-    """A child of a branch as a tree."""
+    """A child of a branch as a tree: a leaf or a branch."""
     return child.opened() if type(child) is _Sealed else child
 
 
@@ -130,11 +149,11 @@ def _remove(tree: _Tree, value: Any) -> _Tree:
 
 def _joined(children: tuple[Any, ...], index: int) -> tuple[Any, ...]:
     """Join the child at `index` with its right neighbour when both are small leaves."""
-    if index + 1 < len(children):
-        left, right = children[index], children[index + 1]
-        leaves = not isinstance(left, _Branch) and not isinstance(right, _Branch)
-        if leaves and _size(left) + _size(right) <= _LEAF // 2:
-            return (*children[:index], _opened(left) + _opened(right), *children[index + 2 :])
+    pair = children[index : index + 2]
+    if len(pair) == 2 and sum(map(_size, pair)) <= _LEAF // 2:
+        left, right = map(_opened, pair)
+        if not isinstance(left, _Branch) and not isinstance(right, _Branch):
+            return (*children[:index], left + right, *children[index + 2 :])
     return children
 
 
@@ -233,20 +252,18 @@ class Ordered(Generic[V]):
     def deferred(cls, size: int, read: Callable[[range], Iterable[V]]) -> Ordered[V]:
         """As `Ordered(read(range(size)))`, of values that ascend, read where they are looked at.
 
-        O(size / 32), and O(32) where one of a leaf is looked at first; `read` has places.
+        O(1), and O(log n) where one is looked at first; `read` gives the values in places.
         """
-        kept = cls._kept
+
+        def kept(places: range) -> tuple[Any, ...]:
+            return tuple(map(cls._kept, read(places)))
+
         if size <= _LEAF:
-            return _ordered(cls, tuple(map(kept, read(range(size)))), size)
+            return _ordered(cls, kept(range(size)), size)
         step = _LEAF // 2
-
-        def sealed(start: int, low: Any) -> _Sealed:
-            places = range(start, min(start + step, size))
-            return _Sealed(low, len(places), lambda: tuple(map(kept, read(places))))
-
-        starts = range(0, size, step)
-        lows = map(kept, read(starts))
-        return _ordered(cls, _above([*map(sealed, starts, lows)]), size)
+        while step * _FAN < size:
+            step *= _FAN // 2
+        return _ordered(cls, _Sealed(None, range(0, size, step), size, kept).opened(), size)
 
     def add(self, value: V) -> Ordered[V]:
         """This multiset with one more occurrence of `value`."""
@@ -445,13 +462,8 @@ def _tree_of(items: list[Any]) -> _Tree:
     """A tree of sorted values, its nodes half full. O(n)."""
     if len(items) <= _LEAF:
         return tuple(items)
-    step = _LEAF // 2
-    return _above([tuple(items[start : start + step]) for start in range(0, len(items), step)])
-
-
-def _above(level: list[Any]) -> _Tree:
-    """The tree of leaves, one or more."""
-    fan = _FAN // 2
+    step, fan = _LEAF // 2, _FAN // 2
+    level: list[Any] = [tuple(items[start : start + step]) for start in range(0, len(items), step)]
     while len(level) > 1:
         level = [_branch(tuple(level[start : start + fan])) for start in range(0, len(level), fan)]
     return level[0]  # type: ignore[no-any-return]

@@ -457,7 +457,7 @@ def _reducer(
     if op in _SHAPES:
         return make(op, statistics.Shape(op), "float", "float"), DOUBLE
     ddof, root = int(op in _SAMPLES), op.startswith("deviation")
-    reducer = _over(kind, reducers.variance(ddof=ddof, root=root, scale=kind.scale), DOUBLE)
+    reducer = _over(kind, reducers.Spread(ddof=ddof, root=root, scale=kind.scale), DOUBLE)
     return make(f"{op}_{kind.scale}", reducer, kind.base, "float"), DOUBLE
 
 

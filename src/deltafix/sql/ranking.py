@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from deltafix.reducers.aggregate import UserReducer
-from deltafix.reducers.ways import ranked
 from deltafix.rules.ast import Atom, Formula
 from deltafix.rules.terms import Aggregate, Call
 from deltafix.sql import reducers
@@ -147,7 +146,7 @@ def _first(
     columns = [operand.column(f"c{n}") for n, operand in enumerate(row)]
     ways = [way(key, order.get(key)) for key in row]
     written = "".join(map(str, ways))
-    reducer = reducers.First(ranked(ways), *bounds)
+    reducer = reducers.First(ways, *bounds)
     name = f"first_{bounds[0]}_{bounds[1]}_{written}"
     given = list(zip(row, columns, strict=True))
     of = list(dict.fromkeys((*partition, *rows.outer)))

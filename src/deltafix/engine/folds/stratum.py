@@ -143,8 +143,8 @@ class FoldStratum:
         kind, fold = self._kind, self._fold
         whole = len(fold.group) + len(self._results)
         nothing = np.empty((0, whole), dtype=np.int32), frozenset[Key](), rows
-        if kind.columnar is None or len(rows) < MANY:
-            return nothing
+        if kind.columnar is None or len(rows) < MANY or "record" in (*self._kinds, *self._results):
+            return nothing  # a record that is made has no columns
         sorts = [(fold.taken[n], self._kinds[n], way) for n, way in kind.columnar.sorts]
         found = ordered(self._codes, rows, fold.group, sorts)
         if found is None:
