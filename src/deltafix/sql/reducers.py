@@ -392,7 +392,7 @@ class Quantile(KeptOrder[Any], Columnar):
         if not rest or low == high:
             return self.close(low * self.unit)
         if not (math.isfinite(low) and math.isfinite(high)):
-            return low + (high - low) * float(rest)
+            return low * float(1 - rest) + high * float(rest)
         exact = Fraction(low) + (Fraction(high) - Fraction(low)) * rest
         return self.close(exact * self.unit)
 

@@ -8,7 +8,7 @@ to; values that a reducer returns fit the aggregate's type.
 
 from __future__ import annotations
 
-from collections.abc import Callable, KeysView, Mapping
+from collections.abc import Callable, Iterable, KeysView, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final
@@ -181,7 +181,7 @@ class Accumulators:
             raise _failed(op, error, reducer.changes, was[1], now[1]) from error
 
     def load(self, keys: list[Key], sizes: list[int], rows: SortedRows) -> Loaded | None:
-        """All rows of groups that have none yet; None: they are to be added one by one."""
+        """All rows of groups, as they stand; None: they are to be added one by one."""
         loaded = None if self.columnar is None else self.columnar.load(rows)
         if loaded is not None:
             acc, put = loaded.acc, self._groups.put
@@ -193,9 +193,20 @@ class Accumulators:
         """A result as the relation holds it. Raises FunctorError."""
         return fitted(value, self._result, f"the reducer {self._fold.op}")
 
-    def holds(self, key: Key) -> bool:
-        """Whether a group has rows."""
-        return key in self._groups.now
+    @property
+    def is_empty(self) -> bool:
+        """Whether no group has rows."""
+        return not self._groups.now
+
+    def size(self, key: Key) -> int:
+        """How many rows a group has."""
+        held: tuple[int, Any] = self._groups.now.get(key, (0, None))
+        return held[0]
+
+    def drop(self, keys: Iterable[Key], kept: Iterable[Key]) -> None:
+        """The groups that are not `kept` have no rows any more."""
+        for key in {*keys}.difference(kept):
+            self._groups.put(key, None)
 
     def existed(self, key: Key) -> tuple[bool, bool]:
         """Whether a touched group had rows before the epoch, and whether it has now."""

@@ -9,7 +9,6 @@ is, is the reducer's (`accumulators`); emptiness, emission and undo are here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Set
-from itertools import compress
 from typing import Any, Final
 
 import numpy as np
@@ -18,10 +17,10 @@ from deltafix.collector import held_back
 from deltafix.engine.codes import Codes
 from deltafix.engine.folds.accumulators import Accumulators
 from deltafix.engine.folds.columns import Columns, ordered
-from deltafix.engine.folds.groups import Journal, Key, keys_of, table
+from deltafix.engine.folds.groups import Journal, Key, keys_of, numbered, table, within
 from deltafix.engine.link import Linked
 from deltafix.engine.stages import Changed
-from deltafix.engine.store import codes_where, rows_of_group
+from deltafix.engine.store import codes_where, relation_cell, rows_of_group
 from deltafix.errors import InternalError
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Words
@@ -29,7 +28,9 @@ from deltafix.plan.clause import Fold
 from deltafix.reducers.aggregate import UserReducer
 
 MANY: Final = 64
-"""Rows from which on those of new groups are folded by column: numpy costs more than fewer."""
+"""Changed rows from which on they are folded by column: numpy costs more than fewer."""
+ANEW: Final = 16
+"""How many rows a group may have for each that changes, if it is folded anew."""
 
 
 class FoldStratum:
@@ -72,6 +73,10 @@ class FoldStratum:
         self._rows: Callable[[], Words] = lambda: codes_where(
             arena, linked.ids[fold.source], at.WAS
         )
+        self._now: Callable[[], Words] = lambda: codes_where(arena, linked.ids[fold.source], at.NOW)
+        self._allocated: Callable[[], int] = lambda: relation_cell(
+            arena, linked.ids[fold.source], at.R_N
+        )
         self._shown: Callable[[], Words] = lambda: codes_where(
             arena, linked.ids[fold.relation], at.WAS
         )
@@ -81,14 +86,16 @@ class FoldStratum:
     def run(self, below: Mapping[str, Changed]) -> Mapping[str, Changed]:
         """The changed values, and the groups that appeared or vanished. O(changed rows)."""
         kind, change = self._kind, below[self._fold.source]
-        loaded, keys, rest = self._load(change.added)
-        self._take(kind, Changed(rest, change.removed))
+        loaded, keys, rest = self._by_column(change)
+        self._take(kind, rest)
         others = [key for key in kind.touched if key not in keys] if keys else [*kind.touched]
-        added, removed = self._several(others) if kind.several else self._single(others)
+        sides = self._several(others) if kind.several else self._single(others)
         width = len(self._fold.group)
-        whole = width + len(self._results)
-        came = np.concatenate((loaded, table(added, whole))) if keys else table(added, whole)
-        changes = {self._fold.relation: Changed(came, table(removed, whole))}
+        added, removed = (table(side, width + len(self._results)) for side in sides)
+        if keys:
+            added = np.concatenate((loaded.added, added))
+            removed = np.concatenate((loaded.removed, removed))
+        changes = {self._fold.relation: Changed(added, removed)}
         if self._fold.present is not None:
             existed = [(key, *kind.existed(key)) for key in kind.touched]
             new = [key for key, was, now in existed if now and not was]
@@ -135,45 +142,82 @@ class FoldStratum:
         ]
         return [*zip(*coded, strict=True)]
 
-    def _load(self, rows: Words) -> tuple[Words, Set[Key], Words]:
-        """Fold many rows of groups that had none, by column, if the reducer has a way.
+    def _by_column(self, change: Changed) -> tuple[Changed, Set[Key], Changed]:
+        """Fold many changed rows by column, if the reducer has a way.
 
-        The rows of the result, the groups, and what is left of `rows`.
+        How the result changes, of which groups, and which changed rows are left. Groups that had
+        rows are folded anew where much of them changes: 50,000 upserts into 20,000 groups of ten
+        took 5 s where each row was taken to its place.
         """
         kind, fold = self._kind, self._fold
-        whole = len(fold.group) + len(self._results)
-        nothing = np.empty((0, whole), dtype=np.int32), frozenset[Key](), rows
-        if kind.columnar is None or len(rows) < MANY or "record" in (*self._kinds, *self._results):
-            return nothing  # a record that is made has no columns
+        nothing = self._no_rows()
+        left = Changed(nothing, nothing), frozenset[Key](), change
+        count = len(change.added) + len(change.removed)
+        if kind.columnar is None or count < MANY or "record" in (*self._kinds, *self._results):
+            return left  # a record that is made has no columns
+        rows, rest, gone = change.added, Changed(change.added[:0], change.removed), list[Key]()
+        was = nothing
+        if not kind.is_empty:
+            group, stacked = fold.group, np.concatenate((change.added, change.removed))
+            (numbers,) = numbered(stacked[:, group])
+            _, firsts = np.unique(numbers, return_index=True)
+            touched = stacked[firsts][:, group]
+            gone = keys_of(touched, tuple(range(len(group))))
+            sizes = np.fromiter(map(kind.size, gone), np.int64, len(gone))
+            if sizes.sum() > ANEW * count or self._allocated() > ANEW * MANY * count:
+                new = touched[sizes == 0]
+                is_new = within(rows[:, group], new)
+                rest, gone = Changed(rows[~is_new], change.removed), []
+                rows = rows[is_new]
+            else:
+                rest = Changed(rows[:0], rows[:0])
+                rows = self._now()
+                rows = rows[within(rows[:, group], touched)]
+                was = self._shown()
+                was = was[within(was[:, : len(group)], touched)]
+        keys: list[Key] = []
+        came = nothing
+        if len(rows):
+            found = self._load(rows)
+            if found is None:
+                return left
+            keys, came = found
+        kind.drop(gone, keys)
+        if not kind.several:
+            for key in {*gone}.difference(keys):
+                self._values.put(key, None)
+        if len(was):
+            old, new = numbered(was, came)
+            was, came = was[~np.isin(old, new)], came[~np.isin(new, old)]
+        return Changed(came, was), {*keys, *gone}, rest
+
+    def _load(self, rows: Words) -> tuple[list[Key], Words] | None:
+        """Fold all rows of some groups, by column; the groups, and the rows of the result."""
+        kind, fold = self._kind, self._fold
+        assert kind.columnar is not None  # noqa: S101  the caller looked
         sorts = [(fold.taken[n], self._kinds[n], way) for n, way in kind.columnar.sorts]
         found = ordered(self._codes, rows, fold.group, sorts)
         if found is None:
-            return nothing
+            return None
         here, starts = found
-        keys, sizes, rest = keys_of(here[starts[:-1]], fold.group), np.diff(starts), here[:0]
-        held = np.fromiter(map(kind.holds, keys), np.bool_, len(keys))
-        if held.any():
-            others = np.repeat(held, sizes)
-            here, rest, sizes = here[~others], here[others], sizes[~held]
-            keys = [*compress(keys, ~held)]
-            starts = np.concatenate((starts[:1], np.cumsum(sizes)))
-        if not keys:
-            return nothing
+        keys, sizes = keys_of(here[starts[:-1]], fold.group), np.diff(starts).tolist()
         columns = Columns(
             self._codes, here, starts, fold.taken, self._kinds, self._results, self._read
         )
-        loaded = kind.load(keys, sizes.tolist(), columns)
+        loaded = kind.load(keys, sizes, columns)
         if loaded is None:
-            return nothing
+            return None
         if loaded.shown is not None:
             places, results = loaded.shown
-            groups = here[places][:, fold.group]
-            return np.column_stack((groups, *results)), {*keys}, rest
+            return keys, np.column_stack((here[places][:, fold.group], *results))
         values = self._coded(map(kind.fitted, loaded.results or ()))
         for key, value in zip(keys, values, strict=True):
             self._values.put(key, value)
         came = [key + value for key, value in zip(keys, values, strict=True)]
-        return table(came, whole), {*keys}, rest
+        return keys, table(came, len(fold.group) + len(self._results))
+
+    def _no_rows(self) -> Words:
+        return table((), len(self._fold.group) + len(self._results))
 
     def _take(self, kind: Accumulators, change: Changed) -> None:
         """Fold the changed rows of the source into their groups."""
