@@ -22,6 +22,7 @@ Floats = npt.NDArray[np.float64]
 _DIGIT = 31
 _MASK = (1 << _DIGIT) - 1
 _MOST = 1 << _DIGIT
+_APART = 440
 
 
 class Digits:
@@ -48,6 +49,18 @@ class Digits:
             if digit < top:
                 part = ((part & _MASK) << np.clip(left, 0, _DIGIT)) & _MASK
             self.digits.append(part)
+
+    @classmethod
+    def of(cls, numbers: Floats) -> Digits | None:
+        """Those of floats; None where one is not finite, or they lie so far apart that it is many.
+
+        16 digits are 128 bytes a number: those of more than 440 bits take more than they save.
+        """
+        if len(numbers) >= _MOST or not np.isfinite(numbers).all():
+            return None
+        powers = np.frexp(numbers[numbers != 0])[1]
+        is_wide = len(powers) and int(powers.max()) - int(powers.min()) > _APART
+        return None if is_wide else cls(numbers)
 
     def wholes(self, sums: list[Ints]) -> list[int]:
         """Sums of each digit as whole numbers of 2^scale."""
@@ -111,13 +124,11 @@ def int_totals(numbers: Ints, starts: Ints, longest: int) -> list[Total] | None:
     return [(above << 32) + below for above, below in zip(high, low, strict=True)]
 
 
-def float_totals(
-    numbers: Floats, starts: Ints, sizes: list[int], longest: int
-) -> list[Total] | None:
-    """The total of each run; None where there are too many, or some are not finite."""
-    if longest >= _MOST or not np.isfinite(numbers).all():
+def float_totals(numbers: Floats, starts: Ints, sizes: list[int]) -> list[Total] | None:
+    """The total of each run; None where `Digits.of` has none."""
+    parts = Digits.of(numbers)
+    if parts is None:
         return None
-    parts = Digits(numbers)
     wholes = parts.wholes([np.add.reduceat(digit, starts) for digit in parts.digits])
     return [
         (units_of(whole, parts.scale), size, 0, 0, 0)

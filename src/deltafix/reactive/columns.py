@@ -163,7 +163,7 @@ class Segment:
         longest = int(np.diff(self._offsets).max())
         if numbers.dtype == np.int64:
             return int_totals(numbers, starts, longest)
-        return float_totals(numbers, starts, self.sizes(), longest)
+        return float_totals(numbers, starts, self.sizes())
 
     def extremes(self, field: Any, *, last: bool) -> list[Any] | None:
         """The least (or greatest) value of a field for each key, or None if not columnar."""

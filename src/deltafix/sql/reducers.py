@@ -216,11 +216,13 @@ class Spread(Variance, Columnar):
     def load(self, rows: SortedRows, /) -> Loaded | None:
         """Those of many groups, by whole numbers of the least unit that one of them has."""
         numbers = rows.numbers(0)
-        if numbers is None or not np.isfinite(numbers).all():
+        if numbers is None:
             return None
         unit, wholes = 0, numbers.tolist()
         if numbers.dtype != np.int64:
-            digits = Digits(numbers)
+            digits = Digits.of(numbers)
+            if digits is None:
+                return None
             unit, wholes = digits.scale, digits.wholes(digits.digits)
         bounds = rows.starts.tolist()
         groups = [wholes[start:end] for start, end in pairwise(bounds)]

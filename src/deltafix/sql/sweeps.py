@@ -312,10 +312,9 @@ class _Sums:
         if not known or numbers is None:
             return None
         if numbers.dtype != np.int64:
-            if not np.isfinite(numbers).all() or len(numbers) >= 1 << 31:
-                return None
-            digits = Digits(numbers)
-            return cls(count, [*map(_before, digits.digits)], digits)
+            digits = Digits.of(numbers)
+            parts = [] if digits is None else [*map(_before, digits.digits)]
+            return None if digits is None else cls(count, parts, digits)
         most = max(int(numbers.max(initial=0)), -int(numbers.min(initial=0)))
         return cls(count, [_before(numbers)], None) if most * len(numbers) < _LARGE else None
 
