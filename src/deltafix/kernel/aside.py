@@ -129,6 +129,16 @@ def let_go(L, pile):
     L[pile + _COUNT] = 0
 
 
+@kernel("v:Li")
+def _close_up(L, pile):
+    """Move the records of a pile that have yet to be read to its front."""
+    first = L[pile + _NEXT]
+    for c in range(L[pile + 1] - first):
+        L[L[pile] + c] = L[L[pile] + first + c]
+    L[pile + 1] -= first
+    L[pile + _NEXT] = 0
+
+
 @kernel("i:Li")
 def must_ask(L, more):
     """Whether Python is to be asked now for the values that rows wait for.
@@ -143,6 +153,7 @@ def must_ask(L, more):
     if more and L[pile + _COUNT] < L[at.ASIDE_MOST] and L[at.ASKS + 1] < L[at.ASK_CALLS]:
         return np.int64(0)
     L[at.ASIDE_MOST] = min(4 * L[at.ASIDE_MOST], _MANY)
+    _close_up(L, pile)
     let_go(L, pile)
     return np.int64(L[at.ASKS + 1] > 0)  # a row that went on by itself may have asked for them
 
@@ -294,6 +305,7 @@ def next_scanned(A, L, P, pile):
         if match == 0:
             row += 1
     L[at.C_PROBED] += n
+    L[at.QUOTA] -= row - L[at.ASIDE_ROW]
     L[at.ASIDE_ROW] = row
     L[at.ASIDE_MATCH] = match
     return n

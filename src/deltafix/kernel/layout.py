@@ -375,8 +375,7 @@ V_BEFORE = 10  # offset of lower relations that stand before the trigger
 V_NNEEDED = 11
 V_NEEDED = 12  # offset of (index, column) pairs: each index must have that column of the trigger's
 # row as a key
-V_ASKS = 13  # 1: Python computes some of its values
-VSZ = 14
+VSZ = 13
 # match kinds
 M_BIND = 0
 M_VAR = 1

@@ -308,6 +308,8 @@ def test_rows_whose_values_are_asked_for_go_on_as_blocks(calls: int) -> None:
         assert db.rows("out") == sorted((n // 2, n) for n in values if n > 4)
         assert sorted(asked) == sorted({*range(2 * size)})
         assert cells[at.PASSED] == 0
+        if calls == 1:  # few wait at a time, and what was read is not kept
+            assert cells[at.ASIDE + 2] < 2500
 
 
 def test_a_call_that_fails_leaves_no_row_waiting() -> None:
