@@ -194,7 +194,7 @@ MOST_QUEUED = 360  # rows of Q: of those that wait, so many at a time
 Q_MOST = 361  # rows that Q had at most since it was empty
 # rows of blocks that are set aside (`aside`)
 ASIDE = 362  # PILES vectors, each with what else a pile says of itself: PILE cells
-ASIDE_HEADS = 402  # vector: a table by the hash of what rows wait for
+ASIDE_HEADS = 402  # vector: a table by the hash of what rows wait for, and bits behind its length
 ASIDE_SCANNED = 405  # the pile whose table is gone through, 0: none
 ASIDE_ROW = 406  # that one's next row, and the next that may wait for it
 ASIDE_MATCH = 407
