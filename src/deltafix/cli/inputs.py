@@ -44,10 +44,25 @@ MaxRounds: TypeAlias = Annotated[
     int | None,
     typer.Option(min=1, metavar="COUNT", help="Fail beyond this many facts taken up in recursion."),
 ]
+MaxRecursion: TypeAlias = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        metavar="COUNT",
+        help="Fail beyond this many facts of a recursion that computes values, and may have no "
+        "end; in SQL 10,000,000 if not given.",
+    ),
+]
 Timeout: TypeAlias = Annotated[
     float | None,
     typer.Option(min=0, metavar="SECONDS", help="Fail after this many seconds of evaluation."),
 ]
+
+
+def given(**settings: Any) -> dict[str, Any]:
+    """The settings that an option gives; the others are as `connect` has them."""
+    return {name: value for name, value in settings.items() if value is not None}
+
 
 Strict: TypeAlias = Annotated[
     bool,

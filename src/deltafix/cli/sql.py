@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 import typer
 
 from deltafix.cli.console import hidden, note, prepare_kernel, printing, progress
-from deltafix.cli.inputs import MaxRounds, MaxRows, Timeout, fact_dir
+from deltafix.cli.inputs import MaxRecursion, MaxRounds, MaxRows, Timeout, fact_dir, given
 from deltafix.cli.output import changed
 from deltafix.cli.scripts import is_made, is_whole, require_made, told
 from deltafix.cli.tab import offer, sql_words
@@ -82,6 +82,7 @@ def sql(
     ] = "text",
     max_rows: MaxRows = None,
     max_rounds: MaxRounds = None,
+    max_recursion: MaxRecursion = None,
     timeout: Timeout = None,
     quiet: Annotated[
         bool,
@@ -110,9 +111,12 @@ def sql(
             opened = door.connect(
                 state or ":memory:",
                 dialect=dialect,
-                max_rows=max_rows,
-                max_rounds=max_rounds,
-                timeout=timeout,
+                **given(
+                    max_rows=max_rows,
+                    max_rounds=max_rounds,
+                    max_recursion=max_recursion,
+                    timeout=timeout,
+                ),
             )
             db = stack.enter_context(contextlib.closing(opened))
         session = _Session(db, quiet=quiet, form=form)

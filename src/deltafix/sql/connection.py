@@ -29,6 +29,7 @@ from deltafix.sql.builder import Builder
 from deltafix.sql.catalog import check_rules, compiled, created
 from deltafix.sql.cursor import Cursor
 from deltafix.sql.definitions import Definitions
+from deltafix.sql.maintained import BOUNDS
 from deltafix.sql.merging import merge
 from deltafix.sql.parameters import Parameters, bound
 from deltafix.sql.query import relation
@@ -232,7 +233,7 @@ class Connection(Definitions):
             raise statement.refused(f"{statement.verb} like this", node, ALTERS)
         way_out = (
             "statements are CREATE TABLE, CREATE MATERIALIZED VIEW, ALTER TABLE, DROP, INSERT, "
-            "UPDATE, DELETE, TRUNCATE, MERGE, SELECT, EXPLAIN, BEGIN, COMMIT, ROLLBACK"
+            "UPDATE, DELETE, TRUNCATE, MERGE, SELECT, EXPLAIN, SET, BEGIN, COMMIT, ROLLBACK"
         )
         raise statement.refused(f"the statement {statement.verb}", node, way_out)
 
@@ -270,6 +271,34 @@ class Connection(Definitions):
         for edit in truncations:
             self.take(edit, alone=True)
         return sum(edit.size for edit in truncations)
+
+    def _set(self, statement: Statement, node: exp.Set) -> int:
+        """SET a bound of the epochs that follow."""
+        for item in node.expressions:
+            given = item.this
+            target, value = (
+                (given.this, given.expression) if isinstance(given, exp.EQ) else (item, item)
+            )
+            name = target.name
+            if item.args.get("kind") or name not in BOUNDS:
+                way_out = f"leave it out; SET takes {', '.join(BOUNDS)}"
+                close = suggest(name, BOUNDS)
+                way_out = f"did you mean {close}?" if close else way_out
+                raise statement.refused(f"SET of {target.sql(self.dialect)}", node, way_out)
+            number: float | None = None
+            if not isinstance(value, exp.Null):
+                is_number = isinstance(value, exp.Literal) and not value.is_string
+                if (
+                    not is_number
+                    or not (value.is_int or name == "timeout")
+                    or not float(value.this)
+                ):
+                    kind = "seconds" if name == "timeout" else "a whole number above 0"
+                    message = f"{value.sql(self.dialect)} is no bound"
+                    raise statement.wrong(message, value, f"{name} takes {kind}, or NULL for none")
+                number = int(value.this) if value.is_int else float(value.this)
+            self.set_bound(name, number)
+        return 0
 
     def _explain(self, statement: Statement) -> reading.Result:
         node = statement.node
@@ -353,6 +382,7 @@ _STATEMENTS: Mapping[Any, Callable[[Connection, Statement, Any], Any]] = Mapping
         exp.Drop: Connection._drop,
         exp.Insert: Connection._edit_by,
         exp.Merge: Connection._merge,
+        exp.Set: Connection._set,
         exp.TruncateTable: Connection._truncate,
         exp.Update: Connection._edit_by,
     }
@@ -386,6 +416,6 @@ def open_connection(path: str | Path, dialect: str, settings: Mapping[str, Any])
 
 
 _CHECKED = ("strategy", "fsync", "threads")
-_SETTINGS = ("max_rows", "max_rounds", "timeout", *_CHECKED)
+_SETTINGS = tuple(dict.fromkeys((*BOUNDS, *_CHECKED)))
 _FOLDER = ("state", "path", "folder", "file", "database", "db")
 """What others call the argument that has the folder."""

@@ -34,7 +34,6 @@ _INSTEAD: Final = {
     ("OPTIMIZE",): _NOTHING_TO_DO,
     ("PRAGMA",): _NO_SETTINGS,
     ("REFRESH",): "leave it out: views follow their tables with every commit",
-    ("SET",): _NO_SETTINGS,
     ("SHOW",): _LIST,
     ("USE",): _NO_SETTINGS,
     ("VACUUM",): _NOTHING_TO_DO,

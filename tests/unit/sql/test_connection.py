@@ -19,6 +19,7 @@ from deltafix.errors import (
     BudgetError,
     FactError,
     SqlDataError,
+    SqlError,
     SqlIntegrityError,
     SqlProgrammingError,
     SqlRefusedError,
@@ -836,7 +837,11 @@ def test_an_unknown_dialect_is_refused():
         ({"folder": "x"}, TypeError, r"first argument: connect\('x'\)$"),
         ({"max_row": 3}, TypeError, "did you mean 'max_rows'"),
         ({"dialekt": "duckdb"}, TypeError, "did you mean 'dialect'"),
-        ({"functors": {}}, TypeError, "there are: dialect, max_rows, max_rounds, timeout, stra"),
+        (
+            {"functors": {}},
+            TypeError,
+            "there are: dialect, max_rows, max_rounds, max_recursion, timeout",
+        ),
         ({"strategy": "wave"}, ValueError, "unknown strategy 'wave'; one of wavefront"),
         ({"fsync": "sometimes"}, ValueError, "unknown fsync='sometimes'; one of always"),
         ({"threads": 0}, ValueError, "threads=0: at least 1"),
@@ -1055,6 +1060,72 @@ def test_a_view_that_has_no_end_is_named_and_dropping_it_heals(start) -> None:
         db.execute("DROP MATERIALIZED VIEW forever")
         db.execute("INSERT INTO t VALUES (2)")
         assert rows(db, "SELECT * FROM fine") == [(2,)]
+
+
+COUNTER = "WITH RECURSIVE n (x) AS (SELECT a FROM t UNION SELECT x + 1 FROM n{}) SELECT x FROM n"
+
+
+@pytest.mark.parametrize("state", [False, True])
+def test_a_recursion_without_end_ends_by_default_and_nothing_has_changed(
+    state, tmp_path, monkeypatch
+) -> None:
+    monkeypatch.setattr("deltafix.sql.maintained.MAX_RECURSION", 2000)
+    path = tmp_path / "state" if state else ":memory:"
+    with closing(deltafix.sql.connect(path)) as db:
+        db.execute("CREATE TABLE t (a BIGINT); INSERT INTO t VALUES (1), (5000)")
+        ways_out = (
+            "rolled back: bound its recursion by a WHERE in its step, or SET max_recursion = 20000"
+        )
+        for asked, where in (
+            (COUNTER.format(""), "this query"),
+            (f"CREATE VIEW v AS {COUNTER.format('')}", "view 'v'"),
+        ):
+            with pytest.raises(
+                BudgetError, match=f"no end after max_recursion=2000 facts, in {where}; {ways_out}$"
+            ):
+                db.execute(asked)
+        assert not db.catalog.views
+        db.execute("CREATE TABLE e (x BIGINT)")
+        db.execute(
+            "CREATE VIEW w AS WITH RECURSIVE n (x) AS (SELECT x FROM e UNION SELECT x + 1 "
+            "FROM n) SELECT x FROM n WHERE x < 5"
+        )
+        db.execute("SET max_recursion = 100; SET timeout = 60.5, max_rows = NULL")
+        assert db.bounds == {"max_recursion": 100, "timeout": 60.5, "max_rows": None}
+        with pytest.raises(
+            BudgetError, match=r"=100 facts, in view 'w'; .* = 1000, or DROP VIEW w$"
+        ):
+            db.execute("INSERT INTO e VALUES (1)")
+        assert rows(db, "SELECT COUNT(*) FROM e") == [(0,)]
+
+
+def test_recursion_within_the_bound_and_recursion_that_has_an_end_are_not_bounded() -> None:
+    with deltafix.sql.connect(max_recursion=3000) as db:
+        db.execute("CREATE TABLE t (a BIGINT); INSERT INTO t VALUES (1)")
+        assert rows(db, f"SELECT COUNT(*) FROM ({COUNTER.format(' WHERE x < 3000')})") == [(3000,)]
+        db.execute("CREATE TABLE g (x BIGINT, y BIGINT)")
+        db.execute(
+            "CREATE VIEW p AS WITH RECURSIVE p (x, y) AS (SELECT x, y FROM g UNION "
+            "SELECT p.x, g.y FROM p JOIN g ON p.y = g.x WHERE p.x + g.y > 0) SELECT * FROM p"
+        )
+        db.insert("g", [(n, n + 1) for n in range(200)])
+        assert rows(db, "SELECT COUNT(*) FROM p") == [(200 * 201 // 2,)]
+
+
+@pytest.mark.parametrize(
+    ("setting", "place", "said"),
+    [
+        ("SET max_row = 5", 5, "did you mean max_rows"),
+        ("SET timeout = 0", 15, "timeout takes seconds, or NULL for none"),
+        ("SET max_rows = 'a'", 16, "max_rows takes a whole number above 0, or NULL for none"),
+        ("SET max_rows = 1.5", 16, "max_rows takes a whole number above 0, or NULL for none"),
+        ("SET search_path TO x", 5, "SET takes max_rows, max_rounds, max_recursion, timeout"),
+    ],
+)
+def test_what_set_does_not_take_is_told_with_what_it_takes(setting, place, said) -> None:
+    with deltafix.sql.connect() as db, pytest.raises(SqlError, match=said) as caught:
+        db.execute(setting)
+    assert caught.value.diagnostics[0].span.column == place
 
 
 @pytest.mark.parametrize(
