@@ -157,6 +157,8 @@ SAID = re.compile(
     r"|  there is no row of (?P<lacking>\w+) with (?P<lacked>.*)"
     r"|  its group has (?P<group>.* = .*)"
     r"|  without (?P<condition>.*) there would be one"
+    r"|  (SELECT \d+ of \d+: )?no row of (?P<none>\w+)( AS \w+)? has (?P<has>.*?)(, by .*)?"
+    r"|  (SELECT \d+ of \d+: )?(?P<fails>.*) fails with (?P<with>.*)"
     r"|it would have one after: (?P<advice>.*)",
     re.DOTALL,
 )
@@ -190,6 +192,14 @@ def is_true(duck: duckdb.DuckDBPyConnection, name: str, row: Any, query: str, li
             if not weaker
             else any(plain(row) in map(plain, duck.execute(one).fetchall()) for one in weaker)
         )
+    if said.get("none"):
+        tables = duck.execute("SELECT DISTINCT table_name FROM duckdb_columns()").fetchall()
+        if (said["none"],) not in tables:  # but a name of WITH
+            return None
+        found = duck.execute(f"SELECT 1 FROM {said['none']} WHERE {plain_names(said['has'])}")
+        return not found.fetchall()
+    if said.get("fails"):
+        return fails(duck, said["fails"], said["with"])
     if said.get("advice"):
         duck.execute(f"BEGIN; {said['advice']}")
         try:
@@ -197,6 +207,37 @@ def is_true(duck: duckdb.DuckDBPyConnection, name: str, row: Any, query: str, li
         finally:
             duck.execute("ROLLBACK")
     return None
+
+
+def plain_names(condition: str) -> str:
+    """A condition on one table without its name."""
+    tree = sqlglot.parse_one(condition, read="duckdb")
+    for column in [*tree.find_all(exp.Column)]:
+        column.set("table", None)
+    return tree.sql("duckdb")
+
+
+def fails(duck: duckdb.DuckDBPyConnection, condition: str, values: str) -> bool | None:
+    """Whether DuckDB finds a condition not to be true of values of columns; None if it has more."""
+    if ", or " in values:
+        return None
+    all_of = sqlglot.parse_one(values, read="duckdb")
+    each = [*all_of.flatten()] if isinstance(all_of, exp.And) else [all_of]
+    known = {one.this.sql("duckdb"): one.expression.sql("duckdb") for one in each}
+    tree = sqlglot.parse_one(condition, read="duckdb")
+    if tree.find(exp.Query):
+        return None
+    text = tree.transform(
+        lambda node: (
+            sqlglot.parse_one(f"({known[node.sql('duckdb')]})", read="duckdb")
+            if isinstance(node, exp.Expression) and node.sql("duckdb") in known
+            else node
+        )
+    ).sql("duckdb")
+    try:
+        return duck.execute(f"SELECT ({text}) IS TRUE").fetchone() == (False,)
+    except duckdb.Error:  # a value that has lost the type of its column
+        return None
 
 
 def absent(db: deltafix.sql.Connection, name: str, random: random.Random) -> tuple[Any, ...]:
