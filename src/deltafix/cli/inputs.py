@@ -91,7 +91,8 @@ def read_inputs(
     from deltafix.facts.source import input_path, read_input  # noqa: PLC0415  quick --help
 
     inputs = [directive for directive in program.directives if directive.kind == "input"]
-    read = partial(read_input, folder=folder, warn=warn, may_lack=may_lack)
+    taken = [input_path(one.relation, one.parameters, folder).name for one in inputs]
+    read = partial(read_input, folder=folder, warn=warn, may_lack=may_lack, taken=taken)
     loaded: list[tuple[str, Any]] = []
     try:
         sizes = [

@@ -63,7 +63,8 @@ def sql(
     facts: Annotated[
         Path | None,
         fact_dir(
-            "Take in each table's file of this folder after the scripts: TABLE.parquet, .csv. "
+            "Take in each table's file of this folder after the scripts: TABLE.parquet, .csv, or a "
+            "folder TABLE of such part files. "
             "Without one, and without rows, a table is an error. "
             "With --state its rows are those of the file from then on, by the difference."
         ),
@@ -326,7 +327,14 @@ def take_files(db: Connection, facts: Path, *, replace: bool = False, quiet: boo
     they are kept from run to run, it is told whether `quiet` or not. Files that are of no table
     are told of. Raises SourceError.
     """
-    from deltafix.sql.files import lacks_file, read_table, replace_from, table_file, take_in  # noqa: PLC0415  pyarrow is slow
+    from deltafix.sql.files import (  # noqa: PLC0415  pyarrow is slow
+        lacks_file,
+        read_table,
+        replace_from,
+        size_of,
+        table_file,
+        take_in,
+    )
 
     db.begin()
     read = {}
@@ -348,10 +356,10 @@ def take_files(db: Connection, facts: Path, *, replace: bool = False, quiet: boo
         named = ", ".join(f"{file} ({hint})" if hint else file for file, hint in hints.items())
         note(f"note: not read, of no table, in {facts}: {named}", quiet=quiet)
     paths = {name: path for name, path in files.items() if path is not None}
-    done, of = 0, sum(path.stat().st_size for path in paths.values())
+    done, of = 0, sum(map(size_of, paths.values()))
     for name, path in paths.items():
         tell(f"taking in {name}", done, of)
-        done += path.stat().st_size
+        done += size_of(path)
         if replace:
             rows, more = read_table(path, db.catalog.tables[name].relation.columns)
             read[name] = path, rows
