@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from deltafix.diagnostics import suggest
 from deltafix.doing import hearer, tell
@@ -39,7 +39,9 @@ from deltafix.sql.tables import Table
 from deltafix.sql.text import DIALECTS, Rules, Statement, Wrong, exp
 from deltafix.sql.transactions import Transaction
 from deltafix.sql.types import TEXT, Column, SqlValue
-from deltafix.sql.why import Reason, why, why_not
+
+if TYPE_CHECKING:
+    from deltafix.sql.why import Reason
 
 __all__ = ["Connection"]
 
@@ -303,6 +305,8 @@ class Connection(Definitions):
     def _explain(self, statement: Statement) -> reading.Result:
         node = statement.node
         if statement.explain != "EXPLAIN":
+            from deltafix.sql.why import why, why_not  # noqa: PLC0415  a twentieth of a start
+
             is_there = statement.explain == "EXPLAIN WHY"
             if is_there:
                 shown = [line for reason in why(self, statement) for line in reason.lines()]
@@ -330,6 +334,8 @@ class Connection(Definitions):
 
         Raises SqlRefusedError for a query of more than one table or view.
         """
+        from deltafix.sql.why import why  # noqa: PLC0415  as above
+
         with self._turn:
             self._require_open()
             statement = self._only(query)
