@@ -283,6 +283,15 @@ class Statement:
         """Raise SqlRefusedError for an argument of a node that nobody reads, but those `beside`."""
         self._require_none(unread(self.node, beside))
 
+    def require_columns(self) -> None:
+        """Raise SqlProgrammingError for a SELECT of nothing, which PostgreSQL alone has."""
+        if self.dialect == "postgres" or not _BARE.search(self.sql):
+            return  # a large INSERT is not looked through
+        for select in self.node.find_all(exp.Select):
+            if not select.expressions:
+                way_out = "name columns, or write SELECT * FROM ..."
+                raise self.wrong("SELECT without columns", select, way_out)
+
     def _require_none(self, unread: Unread | None) -> None:
         if unread is not None:
             of = unread.node
@@ -327,14 +336,30 @@ class Statement:
             raise self.wrong(message, node, "count them from 1")
         return ordinal - 1
 
+    def _suspect(self, message: str) -> exp.Expr | None:
+        """What of the statement alone can be what a message is about; None if there are several."""
+        if ", in view " in message:
+            return None
+        if message.startswith("division by zero"):
+            found: list[exp.Expr] = [*self.node.find_all(exp.Div, exp.IntDiv, exp.Mod)]
+        else:
+            of_text = re.match("'.*' is no ([a-z]+|[A-Z]+)", message, re.DOTALL)
+            if of_text is None:
+                return None
+            casts = [cast for cast in self.node.find_all(exp.Cast) if type(cast) is exp.Cast]
+            is_whole, kinds = of_text[1] == "whole", exp.DataType.INTEGER_TYPES
+            found = [cast for cast in casts if (cast.to.this in kinds) is is_whole]
+        return found[0] if len(found) == 1 else None
+
     def data(
         self, message: str, node: exp.Expr | None = None, way_out: str | None = None
     ) -> SqlError:
         """The error for a value that its type does not hold.
 
-        Without a node, and about a text that stands once in the statement, it is about that.
+        Without a node, and about a text that stands once in the statement, it is about that; else
+        about the one CAST or division that may have said so.
         """
-        error = self.error(SqlDataError, message, node, way_out)
+        error = self.error(SqlDataError, message, node or self._suspect(message), way_out)
         about = re.match("'[^']*'(?= is no )", message) if node is None else None
         words = self.text[self.start : self.end]
         if about is None or words.count(about[0]) != 1:
@@ -360,6 +385,12 @@ class Statement:
         """The error for a statement out of turn."""
         return self.error(SqlOperationalError, message, None, way_out)
 
+
+_BARE: Final = re.compile(
+    r"\bSELECT(?:\s+(?:DISTINCT|ALL))?\s*(?:(?:FROM|WHERE|GROUP|UNION|LIMIT|ORDER)\b|[;)]|$)",
+    re.IGNORECASE,
+)
+"""A SELECT that may be without columns."""
 
 Wrong: TypeAlias = Callable[[SqlError, str], None]
 """Is told of a statement that cannot be run, with its text."""
@@ -420,6 +451,7 @@ def statements(
             tree = _parsed(text, start, end, reader, path)
             statement = Statement(text, start, end, tree, explain, path, dialect)
             statement.require_read(beside)
+            statement.require_columns()
         except SqlError as error:
             if wrong is None:
                 raise
