@@ -100,6 +100,10 @@ def sql(
     rules = next((file for file in files or () if file.suffix == ".dl"), None)
     if rules is not None:
         raise typer.BadParameter(f"{rules} is a program of rules: `deltafix run {rules}`")
+    data = next((file for file in files or () if file.suffix in (".csv", ".parquet")), None)
+    if data is not None:
+        message = f"{data} is no script: -F {data.parent} reads the files of tables in a folder"
+        raise typer.BadParameter(message)
     import deltafix.sql as door  # noqa: PLC0415  quick --help
 
     prepare_kernel(quiet=quiet)

@@ -237,6 +237,8 @@ class Connection(Definitions):
             "statements are CREATE TABLE, CREATE MATERIALIZED VIEW, ALTER TABLE, DROP, INSERT, "
             "UPDATE, DELETE, TRUNCATE, MERGE, SELECT, EXPLAIN, SET, BEGIN, COMMIT, ROLLBACK"
         )
+        close = suggest(statement.verb, _VERBS)
+        way_out = f"did you mean {close}?" if close else way_out
         raise statement.refused(f"the statement {statement.verb}", node, way_out)
 
     def _control(self, statement: Statement) -> int:
@@ -393,6 +395,10 @@ _STATEMENTS: Mapping[Any, Callable[[Connection, Statement, Any], Any]] = Mapping
         exp.Update: Connection._edit_by,
     }
 )
+_VERBS = (
+    "CREATE TABLE", "CREATE VIEW", "ALTER TABLE", "DROP", "INSERT", "UPDATE", "DELETE", "TRUNCATE",
+    "MERGE", "SELECT", "EXPLAIN", "SET", "BEGIN", "COMMIT", "ROLLBACK",
+)  # fmt: skip
 _CONTROL = frozenset((exp.Transaction, exp.Commit, exp.Rollback))
 
 

@@ -295,6 +295,8 @@ class Statement:
     def _require_none(self, unread: Unread | None) -> None:
         if unread is not None:
             of = unread.node
+            if isinstance(of, exp.Table) and of.name.lower() in _ENDINGS and of.db:
+                raise self.unknown("table", f"{of.db}.{of.name}", (), of)
             is_named = isinstance(of, exp.Func) and not isinstance(of, exp.Connector)
             what = f"{self.called(of)} with {unread.word}" if is_named else unread.word
             raise self.refused(what, unread.anchor, unread.way_out)
@@ -303,7 +305,7 @@ class Statement:
         self, what: str, name: str, known: Sequence[str], node: exp.Expr | None
     ) -> SqlError:
         """The error for a name that nothing has."""
-        if what == "table" and name.lower().endswith((".csv", ".parquet", ".json")):
+        if what == "table" and name.lower().rpartition(".")[2] in _ENDINGS:
             message = f"{name!r} is a file, and queries read tables"
             return self.error(SqlProgrammingError, message, node, FROM_FILES)
         close = suggest(name, known)
@@ -311,7 +313,7 @@ class Statement:
         listed += f" and {len(known) - 20} others" if len(known) > 20 else ""
         way_out = f"did you mean {close!r}?" if close else f"there is: {listed}"
         if not known:
-            way_out = f"there is no {what} yet"
+            way_out = f"there is no {what} yet" if what != "column" else "there is no FROM here"
         if isinstance(node, exp.Column) and node.this.args.get("quoted") and not node.table:
             way_out += f"; a text takes single quotes: '{name}'"
         return self.error(SqlProgrammingError, f"unknown {what} {name!r}", node, way_out)
@@ -385,6 +387,9 @@ class Statement:
         """The error for a statement out of turn."""
         return self.error(SqlOperationalError, message, None, way_out)
 
+
+_ENDINGS: Final = frozenset(("csv", "json", "parquet"))
+"""Of files that others read as tables."""
 
 _BARE: Final = re.compile(
     r"\bSELECT(?:\s+(?:DISTINCT|ALL))?\s*(?:(?:FROM|WHERE|GROUP|UNION|LIMIT|ORDER)\b|[;)]|$)",
@@ -812,6 +817,21 @@ _KEYWORDS: Final = (
     "VIEW", "WHERE", "WITH",
 )  # fmt: skip
 
+_FORGOTTEN: Final = {
+    "SET": re.compile(r"\s*UPDATE\b", re.IGNORECASE),
+    "VALUES": re.compile(r"\s*INSERT\b", re.IGNORECASE),
+    "BY": re.compile(r".*\b(?:GROUP|ORDER|PARTITION)\s+\Z", re.IGNORECASE | re.DOTALL),
+    "ON": re.compile(r".*\bJOIN\b[^()]*\Z", re.IGNORECASE | re.DOTALL),
+}
+"""Keywords that may have been left out, and what stands before them then."""
+
+_OTHERWISE: Final = {
+    "#": "a comment begins with --",
+    "`": 'a name stands in double quotes: "name"',
+    "TOP": "write LIMIT and the number at the end",
+}
+"""What other databases write."""
+
 _NEAR: Final = 3
 """A mistyped word is looked for so many tokens before the one that cannot stand where it does."""
 
@@ -827,6 +847,15 @@ def _meant(words: str, wrong: _Wrong, reader: Dialect) -> tuple[Token, str, str]
             moved = token.start + len(keyword) - (token.end + 1)
             if not isinstance(tree, _Wrong) or tree.token.start > wrong.token.start + moved:
                 return token, f"{token.text!r} is not understood here", f"did you mean {keyword}?"
+    for token in reversed(tokens[max(0, index - _NEAR) : index + 1]):
+        if token.text.upper() in _OTHERWISE:
+            return *wrong, _OTHERWISE[token.text.upper()]
+        before = words[: token.start]
+        for keyword in (one for one, behind in _FORGOTTEN.items() if behind.match(before)):
+            tree = _tree(f"{words[: token.start]}{keyword} {words[token.start :]}", reader)
+            if not isinstance(tree, _Wrong | exp.Command) and tree is not None:
+                way_out = f"is {keyword} missing before {token.text!r}?"
+                return *wrong, way_out
     return None
 
 

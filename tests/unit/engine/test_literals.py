@@ -134,12 +134,8 @@ def test_of_a_constructed_value_it_is_said_what_does_not_fit() -> None:
 @pytest.mark.parametrize(
     ("asked", "place", "said"),
     [
-        (
-            'path(a, "c")',
-            6,
-            '`a` is a variable, and column `x` takes a text\n.*\n.*\n.*: "a"; `\\? path',
-        ),
-        ('path("a", c)', 11, 'column `y` takes a text(.|\n)*a text stands in quotes: "c"'),
+        ('path(a, "c")', 6, 'not several; `a` is a variable(.|\n)*in quotes: "a"; `. path'),
+        ('path("a", c)', 11, 'column `y` has no value(.|\n)*a text stands in quotes: "c"'),
         ('path("a", nan)', 11, '`nan` is a variable(.|\n)*in quotes: "nan"'),
         ("n(k, 1.0)", 3, "column `k` has no value: one row is asked about"),
         ("n(1, _)", 6, "column `f` has no value"),

@@ -331,3 +331,32 @@ def test_a_select_without_columns_is_postgresqls_alone(dialect, asked) -> None:
             return
         with pytest.raises(deltafix.sql.ProgrammingError, match="SELECT without columns"):
             db.execute(asked)
+
+
+@pytest.mark.parametrize(
+    ("asked", "place", "said"),
+    [
+        ("SELECT * FROM member.csv", 15, "'member.csv' is a file, and queries read tables"),
+        ("CREATE TABLE x (id INT AUTO_INCREMENT)", 17, "give each row its number"),
+        ("CREATE TABLE x (id INT GENERATED ALWAYS AS IDENTITY)", 17, "give each row its number"),
+        ("CREATE TABLE x (id INT COLLATE nocase)", 17, "the constraint Collate of id is not"),
+        ("DELETE t WHERE a = 1", 8, "write DELETE FROM"),
+        ("UPDATE t a = 1", 12, "is SET missing before 'a'?"),
+        ("INSERT INTO t (a) (1)", 20, "is VALUES missing before"),
+        ("SELECT a, COUNT(*) FROM t GROUP a", 33, "is BY missing before 'a'?"),
+        ("SELECT a FROM t JOIN t AS u t.a = u.a", 29, "is ON missing before 't'?"),
+        ("SELECT TOP 3 a FROM t", 12, "write LIMIT and the number at the end"),
+        ("SELECT `a` FROM t", 10, "a name stands in double quotes"),
+        ("# first\nSELECT 1", 1, "a comment begins with --"),
+        ("CREATE TABEL q (a INT)", 1, "did you mean CREATE TABLE?"),
+        ("SELECT a t WHERE a = 1", 18, "there is no FROM here"),
+    ],
+)
+def test_a_newcomers_mistake_is_told_with_what_to_write(asked, place, said, capsys, caplog) -> None:
+    with deltafix.sql.connect() as db:
+        db.execute("CREATE TABLE t (a INTEGER)")
+        with pytest.raises(deltafix.sql.Error) as caught:
+            db.execute(asked)
+    assert said in str(caught.value)
+    assert caught.value.diagnostics[0].span.column == place
+    assert not caplog.records  # sqlglot says nothing beside it
