@@ -106,7 +106,8 @@ def read_config(path: str | Path, *, executor: str | None = None) -> Config:
         message = f"{path}: cannot be read: {error.strerror or error}"
         raise SourceError(message, path=str(path)) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: not TOML: {error}", path=str(path)) from None
+        way_out = "; text stands in quotes" if "Invalid value" in str(error) else ""
+        raise ConfigError(f"{path}: not TOML: {error}{way_out}", path=str(path)) from None
     return make_config(path, given, executor=executor)
 
 
@@ -253,6 +254,11 @@ def _input(
     source = given.get("source")
     if not isinstance(source, str) or source not in INPUT:
         valid = " or ".join(f'"{kind}"' for kind in INPUT)
+        if source in ("csv", "json", "parquet"):
+            valid = (
+                f'"files" (changes, or with mode = "rows" rows) or "snapshot" (each file is all '
+                f'rows), with format = "{source}"'
+            )
         problem = "there is no source" if source is None else f"source = {source!r} is not valid"
         raise ConfigError(f"{where} {problem}; it takes {valid}", key="source", value=source)
     rest = {key: value for key, value in given.items() if key != "source"}

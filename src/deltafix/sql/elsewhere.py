@@ -26,6 +26,10 @@ _INSTEAD: Final = {
     ("CHECKPOINT",): _NOTHING_TO_DO,
     ("COPY",): FROM_FILES,
     ("CREATE", "INDEX"): _INDEX,
+    (
+        "CREATE",
+        "TYPE",
+    ): "an ENUM is a TEXT with CHECK (x IN ('a', 'b')); structs are written in columns",
     ("CREATE", "UNIQUE", "INDEX"): "write UNIQUE (column, ...) into CREATE TABLE",
     ("DESC",): _LIST,
     ("DESCRIBE",): _LIST,
