@@ -124,8 +124,21 @@ class _Script:
         values = ", ".join(str(self.random.choice((0, 1, 2, 3, 4, 5, "NULL"))) for _ in columns[1:])
         views = [v for v in self.db.catalog.relations if len(self.columns(v)) == len(columns)]
         other = self.random.choice(views)
+        listed = ", ".join((str(first), values)[: len(columns)])
+        merge = f"MERGE INTO {name} USING (SELECT {first} AS x) AS s ON {name}.{two} = s.x"
+        found = (f"UPDATE SET {one} = {second}", "DELETE", "DO NOTHING")
+        upserts = ()
+        if self.db.catalog.tables[name].keys:
+            change = f"UPDATE SET {columns[-1]} = excluded.{columns[-1]}"
+            upserts = (
+                f"INSERT INTO {name} VALUES ({listed}) ON CONFLICT DO NOTHING",
+                f"INSERT INTO {name} VALUES ({listed}) ON CONFLICT ({columns[0]}) DO {change}",
+            )
         self.run(self.random.choice((
-            *[f"INSERT INTO {name} VALUES ({', '.join((str(first), values)[:len(columns)])})"] * 4,
+            *[f"INSERT INTO {name} VALUES ({listed})"] * 4,
+            *upserts,
+            f"{merge} WHEN MATCHED THEN {self.random.choice(found)} "
+            f"WHEN NOT MATCHED THEN INSERT VALUES ({listed})",
             f"INSERT INTO {name} SELECT * FROM {other}",
             f"UPDATE {name} SET {one} = {second} WHERE {two} = {first}",
             f"DELETE FROM {name} WHERE {one} = {second}",
@@ -347,7 +360,8 @@ def test_oracle_definitions_and_edits_of_a_transaction_are_there_or_not(
     seen = Counter[str]()
     for seed in range(group * 10, group * 10 + 10):
         seen += _Script(seed, tmp_path / f"{seed}" if seed % 2 else ":memory:").all(10)
-    for kind in ("CREATE TABLE", "CREATE VIEW", "CREATE OR", "ALTER TABLE", "INSERT INTO", "told"):
+    kinds = ("CREATE TABLE", "CREATE VIEW", "CREATE OR", "ALTER TABLE", "INSERT INTO", "MERGE INTO")
+    for kind in (*kinds, "told"):
         assert seen[kind] > 1, (kind, seen)
     for kind in ("committed", "rolled back", "ended", "DROP VIEW", "made", "followed", "aborted"):
         assert seen[kind], (kind, seen)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from tests.faults.killing import forking, killed
+from tests.faults.killing import left_by_kills
 
 import deltafix.sql
 from deltafix.cli.scripts import run_script
@@ -52,16 +52,13 @@ def wanted() -> dict[str, Counter]:
 @pytest.mark.parametrize(("first", "mode"), [(0, "die"), (2, "tear"), (4, "late")])
 def test_a_script_that_is_killed_is_in_its_folder_whole_or_not_at_all(tmp_path, first, mode):
     ends = Counter()
-    with forking("tests.faults.test_served_script_faults") as runner:
-        for at in range(first, 1000, 5):
-            folder = tmp_path / str(at)
-            folder.mkdir()
-            if not killed(runner, folder, at, mode):
-                break
-            with closing(deltafix.sql.connect(folder / "state")) as db:
-                is_made = bool(db.catalog.definitions)
-                ends[is_made] += 1
-                if not is_made:
-                    run_script(db, SCRIPT, "made.sql", whole=True)
-                assert state_of(db) == wanted(), at
+    played = tmp_path / "played"
+    played.mkdir()
+    for at, folder in left_by_kills(run, played, first, 5, mode).items():
+        with closing(deltafix.sql.connect(folder / "state")) as db:
+            is_made = bool(db.catalog.definitions)
+            ends[is_made] += 1
+            if not is_made:
+                run_script(db, SCRIPT, "made.sql", whole=True)
+            assert state_of(db) == wanted(), at
     assert ends[False] > 3

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from tests.faults.killing import forking, killed
+from tests.faults.killing import left_by_kills
 
 import deltafix.sql
 
@@ -111,23 +111,20 @@ def test_reopened_between_any_two_texts_everything_is_there(tmp_path):
 @pytest.mark.parametrize(("first", "mode"), [(0, "die"), (4, "tear"), (8, "late")])
 def test_a_kill_at_any_step_loses_nothing_committed_and_keeps_nothing_else(tmp_path, first, mode):
     inside = 0
-    with forking("tests.faults.test_sql_faults") as runner:
-        for at in range(first, 1000, EVERY):
-            folder = tmp_path / str(at)
-            folder.mkdir()
-            if not killed(runner, folder, at, mode):
-                break
-            told = folder / "told"
-            acknowledged = int(told.read_text()) if told.exists() else 0
-            inside += _left_open(folder / "state")
-            with closing(deltafix.sql.connect(folder / "state")) as db:
-                found = state_of(db)
-                ends = (acknowledged + 1, acknowledged)
-                there = [n for n in ends if wanted()[n : n + 1] == [found]]
-                assert there, (at, acknowledged, found)
-                if at % 2:
-                    play(db, there[0], lambda number: None)
-                    assert state_of(db) == wanted()[-1]
+    played = tmp_path / "played"
+    played.mkdir()
+    for at, folder in left_by_kills(run, played, first, EVERY, mode).items():
+        told = folder / "told"
+        acknowledged = int(told.read_text()) if told.exists() else 0
+        inside += _left_open(folder / "state")
+        with closing(deltafix.sql.connect(folder / "state")) as db:
+            found = state_of(db)
+            ends = (acknowledged + 1, acknowledged)
+            there = [n for n in ends if wanted()[n : n + 1] == [found]]
+            assert there, (at, acknowledged, found)
+            if at % 2:
+                play(db, there[0], lambda number: None)
+                assert state_of(db) == wanted()[-1]
     assert at > 30
     assert inside  # some ended inside a transaction whose epochs were in the log
 

@@ -10,7 +10,6 @@ there, exactly.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from contextlib import closing
@@ -20,7 +19,7 @@ from random import Random
 
 import duckdb
 import pytest
-from tests.faults.killing import forking, killed
+from tests.faults.killing import left_by_kills
 from tests.judges.sql_judge import Bag, bag
 
 import deltafix.sql
@@ -171,38 +170,32 @@ def play(folder: Path, seed: int, first: int) -> Iterator[int]:
         db.close()
 
 
-def run(folder: Path) -> None:
+def run(folder: Path, seed: int) -> None:
     """What is killed: the script, and how much of it was acknowledged."""
-    seed = json.loads((folder / "seed").read_text())
     for number in play(folder, seed, 0):
         (folder / "told").write_text(str(number))
 
 
 @pytest.mark.parametrize(("seed", "mode"), [(0, "die"), (1, "tear"), (2, "late"), (3, "tear")])
 def test_oracle_a_kill_at_any_step_leaves_what_was_acknowledged(tmp_path, seed, mode) -> None:
-    kills = 0
-    with forking("tests.faults.test_sql_random_kills") as runner:
-        for at in range(seed, 10_000, EVERY):
-            folder = tmp_path / str(at)
-            folder.mkdir()
-            (folder / "seed").write_text(str(seed))
-            if not killed(runner, folder, at, mode):
-                break
-            kills += 1
-            told = folder / "told"
-            acknowledged = int(told.read_text()) if told.exists() else 0
-            with closing(deltafix.sql.connect(folder / "state")) as db:
-                found = state_of(db)
-                db.engine.check_invariants()
-            right = wanted(seed)
-            there = [n for n in (acknowledged + 1, acknowledged) if right[n : n + 1] == [found]]
-            assert there, (at, acknowledged)
-            for _ in play(folder, seed, there[0]):
-                pass
-            with closing(deltafix.sql.connect(folder / "state")) as db:
-                assert state_of(db) == right[-1]
-                db.engine.check_invariants()
-    assert kills > 3
+    played = tmp_path / "played"
+    played.mkdir()
+    copies = left_by_kills(lambda folder: run(folder, seed), played, seed, EVERY, mode)
+    for at, folder in copies.items():
+        told = folder / "told"
+        acknowledged = int(told.read_text()) if told.exists() else 0
+        with closing(deltafix.sql.connect(folder / "state")) as db:
+            found = state_of(db)
+            db.engine.check_invariants()
+        right = wanted(seed)
+        there = [n for n in (acknowledged + 1, acknowledged) if right[n : n + 1] == [found]]
+        assert there, (at, acknowledged)
+        for _ in play(folder, seed, there[0]):
+            pass
+        with closing(deltafix.sql.connect(folder / "state")) as db:
+            assert state_of(db) == right[-1]
+            db.engine.check_invariants()
+    assert len(copies) > 3
 
 
 @pytest.mark.parametrize("seed", range(5, 9))
