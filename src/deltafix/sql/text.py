@@ -283,9 +283,20 @@ class Statement:
         """Raise SqlRefusedError for an argument of a node that nobody reads, but those `beside`."""
         self._require_none(unread(self.node, beside))
 
+    def require_columns(self) -> None:
+        """Raise SqlProgrammingError for a SELECT of nothing, which PostgreSQL alone has."""
+        if self.dialect == "postgres" or not _BARE.search(self.sql):
+            return  # a large INSERT is not looked through
+        for select in self.node.find_all(exp.Select):
+            if not select.expressions:
+                way_out = "name columns, or write SELECT * FROM ..."
+                raise self.wrong("SELECT without columns", select, way_out)
+
     def _require_none(self, unread: Unread | None) -> None:
         if unread is not None:
             of = unread.node
+            if isinstance(of, exp.Table) and of.name.lower() in _ENDINGS and of.db:
+                raise self.unknown("table", f"{of.db}.{of.name}", (), of)
             is_named = isinstance(of, exp.Func) and not isinstance(of, exp.Connector)
             what = f"{self.called(of)} with {unread.word}" if is_named else unread.word
             raise self.refused(what, unread.anchor, unread.way_out)
@@ -294,7 +305,7 @@ class Statement:
         self, what: str, name: str, known: Sequence[str], node: exp.Expr | None
     ) -> SqlError:
         """The error for a name that nothing has."""
-        if what == "table" and name.lower().endswith((".csv", ".parquet", ".json")):
+        if what == "table" and name.lower().rpartition(".")[2] in _ENDINGS:
             message = f"{name!r} is a file, and queries read tables"
             return self.error(SqlProgrammingError, message, node, FROM_FILES)
         close = suggest(name, known)
@@ -302,7 +313,7 @@ class Statement:
         listed += f" and {len(known) - 20} others" if len(known) > 20 else ""
         way_out = f"did you mean {close!r}?" if close else f"there is: {listed}"
         if not known:
-            way_out = f"there is no {what} yet"
+            way_out = f"there is no {what} yet" if what != "column" else "there is no FROM here"
         if isinstance(node, exp.Column) and node.this.args.get("quoted") and not node.table:
             way_out += f"; a text takes single quotes: '{name}'"
         return self.error(SqlProgrammingError, f"unknown {what} {name!r}", node, way_out)
@@ -327,14 +338,30 @@ class Statement:
             raise self.wrong(message, node, "count them from 1")
         return ordinal - 1
 
+    def _suspect(self, message: str) -> exp.Expr | None:
+        """What of the statement alone can be what a message is about; None if there are several."""
+        if ", in view " in message:
+            return None
+        if message.startswith("division by zero"):
+            found: list[exp.Expr] = [*self.node.find_all(exp.Div, exp.IntDiv, exp.Mod)]
+        else:
+            of_text = re.match("'.*' is no ([a-z]+|[A-Z]+)", message, re.DOTALL)
+            if of_text is None:
+                return None
+            casts = [cast for cast in self.node.find_all(exp.Cast) if type(cast) is exp.Cast]
+            is_whole, kinds = of_text[1] == "whole", exp.DataType.INTEGER_TYPES
+            found = [cast for cast in casts if (cast.to.this in kinds) is is_whole]
+        return found[0] if len(found) == 1 else None
+
     def data(
         self, message: str, node: exp.Expr | None = None, way_out: str | None = None
     ) -> SqlError:
         """The error for a value that its type does not hold.
 
-        Without a node, and about a text that stands once in the statement, it is about that.
+        Without a node, and about a text that stands once in the statement, it is about that; else
+        about the one CAST or division that may have said so.
         """
-        error = self.error(SqlDataError, message, node, way_out)
+        error = self.error(SqlDataError, message, node or self._suspect(message), way_out)
         about = re.match("'[^']*'(?= is no )", message) if node is None else None
         words = self.text[self.start : self.end]
         if about is None or words.count(about[0]) != 1:
@@ -360,6 +387,15 @@ class Statement:
         """The error for a statement out of turn."""
         return self.error(SqlOperationalError, message, None, way_out)
 
+
+_ENDINGS: Final = frozenset(("csv", "json", "parquet"))
+"""Of files that others read as tables."""
+
+_BARE: Final = re.compile(
+    r"\bSELECT(?:\s+(?:DISTINCT|ALL))?\s*(?:(?:FROM|WHERE|GROUP|UNION|LIMIT|ORDER)\b|[;)]|$)",
+    re.IGNORECASE,
+)
+"""A SELECT that may be without columns."""
 
 Wrong: TypeAlias = Callable[[SqlError, str], None]
 """Is told of a statement that cannot be run, with its text."""
@@ -420,6 +456,7 @@ def statements(
             tree = _parsed(text, start, end, reader, path)
             statement = Statement(text, start, end, tree, explain, path, dialect)
             statement.require_read(beside)
+            statement.require_columns()
         except SqlError as error:
             if wrong is None:
                 raise
@@ -780,6 +817,21 @@ _KEYWORDS: Final = (
     "VIEW", "WHERE", "WITH",
 )  # fmt: skip
 
+_FORGOTTEN: Final = {
+    "SET": re.compile(r"\s*UPDATE\b", re.IGNORECASE),
+    "VALUES": re.compile(r"\s*INSERT\b", re.IGNORECASE),
+    "BY": re.compile(r".*\b(?:GROUP|ORDER|PARTITION)\s+\Z", re.IGNORECASE | re.DOTALL),
+    "ON": re.compile(r".*\bJOIN\b[^()]*\Z", re.IGNORECASE | re.DOTALL),
+}
+"""Keywords that may have been left out, and what stands before them then."""
+
+_OTHERWISE: Final = {
+    "#": "a comment begins with --",
+    "`": 'a name stands in double quotes: "name"',
+    "TOP": "write LIMIT and the number at the end",
+}
+"""What other databases write."""
+
 _NEAR: Final = 3
 """A mistyped word is looked for so many tokens before the one that cannot stand where it does."""
 
@@ -795,6 +847,15 @@ def _meant(words: str, wrong: _Wrong, reader: Dialect) -> tuple[Token, str, str]
             moved = token.start + len(keyword) - (token.end + 1)
             if not isinstance(tree, _Wrong) or tree.token.start > wrong.token.start + moved:
                 return token, f"{token.text!r} is not understood here", f"did you mean {keyword}?"
+    for token in reversed(tokens[max(0, index - _NEAR) : index + 1]):
+        if token.text.upper() in _OTHERWISE:
+            return *wrong, _OTHERWISE[token.text.upper()]
+        before = words[: token.start]
+        for keyword in (one for one, behind in _FORGOTTEN.items() if behind.match(before)):
+            tree = _tree(f"{words[: token.start]}{keyword} {words[token.start :]}", reader)
+            if not isinstance(tree, _Wrong | exp.Command) and tree is not None:
+                way_out = f"is {keyword} missing before {token.text!r}?"
+                return *wrong, way_out
     return None
 
 
