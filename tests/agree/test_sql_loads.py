@@ -36,6 +36,7 @@ PARTIAL = ("a", "f DESC NULLS LAST", "s NULLS FIRST", "d, a DESC", "p", "")
 PLACED = (
     "ROW_NUMBER()", "NTILE(3)", "NTILE(70)", "LAG(s)", "LEAD(a, 2)", "LAG(f, 3, -1.5)",
     "LEAD(s, 1 IGNORE NULLS)", "LAG(a, 2 IGNORE NULLS)", "FIRST_VALUE(s)", "LAG(p, 0)",
+    "NTILE(5000000000000)", "LAG(s, 5000000000000)",
 )  # fmt: skip
 RANKED = ("RANK()", "DENSE_RANK()", "PERCENT_RANK()", "CUME_DIST()")
 FRAMED = (

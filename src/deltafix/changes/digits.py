@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from deltafix.changes.exact import SHIFT, Total
 
-__all__ = ["Digits", "float_totals", "int_totals"]
+__all__ = ["Digits", "float_totals", "int_totals", "units_of"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -57,13 +57,6 @@ class Digits:
             wholes = [(whole << _DIGIT) + more for whole, more in pairs]
         return wholes
 
-    def units(self, wholes: list[int]) -> list[int]:
-        """Whole numbers of 2^scale as ones of units of 2^-1074."""
-        shift = self.scale + SHIFT  # below 0 only for subnormals, whose low bits are zeros
-        if shift >= 0:
-            return [whole << shift for whole in wholes]
-        return [whole >> -shift for whole in wholes]
-
     def rounded(self, sums: list[Ints]) -> Floats:
         """Sums of each digit as the nearest floats."""
         digits = _carried([*sums, *(np.zeros_like(sums[0]) for _ in range(2))])
@@ -87,6 +80,12 @@ class Digits:
         with np.errstate(over="ignore"):
             found = np.ldexp(bits.astype(np.float64), powers)
         return cast("Floats", np.where(negative, -found, found) + 0.0)
+
+
+def units_of(whole: int, scale: int) -> int:
+    """A whole number of 2^scale as one of units of 2^-1074."""
+    shift = scale + SHIFT  # below 0 only for subnormals, whose low bits are zeros
+    return whole << shift if shift >= 0 else whole >> -shift
 
 
 def _carried(sums: list[Ints]) -> list[Ints]:
@@ -119,5 +118,8 @@ def float_totals(
     if longest >= _MOST or not np.isfinite(numbers).all():
         return None
     parts = Digits(numbers)
-    units = parts.units(parts.wholes([np.add.reduceat(digit, starts) for digit in parts.digits]))
-    return [(whole, size, 0, 0, 0) for whole, size in zip(units, sizes, strict=True)]
+    wholes = parts.wholes([np.add.reduceat(digit, starts) for digit in parts.digits])
+    return [
+        (units_of(whole, parts.scale), size, 0, 0, 0)
+        for whole, size in zip(wholes, sizes, strict=True)
+    ]

@@ -376,7 +376,7 @@ def aggregated(
     function = Function(values, frame.bounds, frame.opens, by_peers=frame.by_peers, sweep=sweep)
     if not any(frame.opens):
         return function
-    return replace(function, total=tally, swept_total=None if swept is None else swept.total)
+    return replace(function, total=tally, swept_totals=None if swept is None else swept.totals)
 
 
 def extreme(frame: Frame, reducer: UserReducer, *, last: bool) -> Function:

@@ -149,7 +149,7 @@ class Function:
         most: how many of the first rows have a value that is asked for; with `by_peers` their peers
             have, too.
         sweep: the values of all rows of many partitions, by column.
-        swept_total: what the rows of one of these add up to.
+        swept_totals: what the rows of one of these, by number, add up to.
     """
 
     values: Callable[[Partition], Iterable[Any]]
@@ -163,7 +163,7 @@ class Function:
     total: UserReducer | None = None
     most: int | None = None
     sweep: Swept | None = None
-    swept_total: Callable[[Sweep, int], Any] | None = None
+    swept_totals: Callable[[Sweep], Callable[[int], Any]] | None = None
 
 
 class _Row(tuple[Any, ...]):
@@ -252,18 +252,22 @@ class Windowed(Gathers, Several, Columnar):
             shown = np.flatnonzero(number - number[sweep.begin] < most)
         past, starts = self._split[1], rows.starts
         results = [rows.codes(n)[shown] for n in range(past, past + self._width - 1)]
+        all_firsts = sweep.firsts if function.by_group else starts
+        totals = None
+        if function.total is not None:
+            assert function.swept_totals is not None  # noqa: S101  it had values
+            totals = function.swept_totals(sweep)
 
-        def acc(partition: int) -> Rows:
+        def acc(partition: int) -> Rows:  # as long as it is not asked for, what it reads is kept
             start, end = starts[partition : partition + 2].tolist()
             total, groups = self.initial.total, self.initial.groups
             kept = Placed.deferred(end - start, read_from(rows, range(start, end), self._key))
             if function.by_group:
-                low, high = np.searchsorted(sweep.firsts, (start, end)).tolist()
-                firsts = sweep.firsts[low:high].tolist()
+                low, high = np.searchsorted(all_firsts, (start, end)).tolist()
+                firsts = all_firsts[low:high].tolist()
                 groups = Placed.deferred(high - low, read_from(rows, firsts, self._peer_key))
-            if function.total is not None:
-                assert function.swept_total is not None  # noqa: S101  it had values
-                total = function.swept_total(sweep, partition)
+            if totals is not None:
+                total = totals(partition)
             return Rows(kept, total, groups)
 
         return Loaded(acc, shown=(shown, [*results, values[shown]]))

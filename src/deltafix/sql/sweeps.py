@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from deltafix.changes.digits import Digits
+from deltafix.changes.digits import Digits, units_of
 from deltafix.changes.exact import ratio
 from deltafix.kernel.values import NIL
 from deltafix.reducers.aggregate import SortedRows, UserReducer
@@ -33,6 +33,7 @@ _Ints: TypeAlias = npt.NDArray[np.int64]
 _Codes: TypeAlias = npt.NDArray[np.int32]
 _Flags: TypeAlias = npt.NDArray[np.bool_]
 _LARGE = 1 << 63
+_BEYOND = 1 << 40
 _WHOLE = 1 << 53
 """Whole numbers below are floats, and their quotient is rounded once."""
 
@@ -104,14 +105,20 @@ Swept: TypeAlias = Callable[[Sweep], "_Codes | None"]
 """The value of each row as the engine has it; None: there is no way by column for these."""
 
 
+def _held(number: int) -> int:
+    """A number of rows that is written, or one beyond all that there are."""
+    return max(min(number, _BEYOND), -_BEYOND)
+
+
 # --- places --------------------------------------------------------------------------------------
 
 
-def ranking(name: str, buckets: int) -> Swept:
-    """ROW_NUMBER and its like."""
+def ranking(name: str, most: int) -> Swept:
+    """ROW_NUMBER and its like, NTILE of at most so many."""
 
     def values(sweep: Sweep) -> _Codes:
         number, size = sweep.index - sweep.begin, sweep.end - sweep.begin
+        buckets = _held(most)
         if name == "row_number":
             return sweep.coded(number + 1)
         if name == "ntile":
@@ -133,6 +140,7 @@ def ranking(name: str, buckets: int) -> Swept:
 
 def shifted(by: int, *, ignores: bool) -> Swept:
     """LAG and LEAD."""
+    by = _held(by)
 
     def values(sweep: Sweep) -> _Codes:
         at = sweep.index + by
@@ -154,6 +162,7 @@ def shifted(by: int, *, ignores: bool) -> Swept:
 
 def nth(frame: Frame, number: int, *, ignores: bool) -> Swept:
     """FIRST_VALUE, NTH_VALUE and LAST_VALUE."""
+    number = _held(number)
 
     def values(sweep: Sweep) -> _Codes | None:
         bounds = _bounds(frame, sweep)
@@ -220,19 +229,29 @@ class Aggregate:
             return None
         return sweep.coded(found, None if self.least == 0 else count >= self.least)
 
-    def total(self, sweep: Sweep, group: int) -> tuple[Any, int]:
-        """What a partition adds up to, as the reducer has it, and how many values there are."""
+    def totals(self, sweep: Sweep) -> Callable[[int], tuple[Any, int]]:
+        """What a partition adds up to, as the reducer has it, and how many values there are.
+
+        It is asked for by number, long after: no array is kept of more than the partitions.
+        """
         sums = _Sums.of(sweep, self.reducer)
         assert sums is not None  # noqa: S101  `values` had them
-        low, high = sweep.rows.starts[group : group + 1], sweep.rows.starts[group + 1 : group + 2]
-        count = int(sums.count[high[0]] - sums.count[low[0]])
-        if isinstance(self.reducer, Count):
-            return count, count
-        total: Any = sums.totals(low, high)[0]
-        if sums.digits is not None and count:
-            total = (sums.digits.units([total])[0], count, 0, 0, 0)
+        low, high = sweep.rows.starts[:-1], sweep.rows.starts[1:]
+        counts = sums.count[high] - sums.count[low]
         is_mean = isinstance(self.reducer, Mean | reducers.Mean)
-        return ((total, count) if is_mean else total), count
+        totals = [] if isinstance(self.reducer, Count) else sums.totals(low, high)
+        scale = None if sums.digits is None else sums.digits.scale
+
+        def total(group: int) -> tuple[Any, int]:
+            count = int(counts[group])
+            if not totals:
+                return count, count
+            of: Any = totals[group]
+            if scale is not None and count:
+                of = (units_of(of, scale), count, 0, 0, 0)
+            return ((of, count) if is_mean else of), count
+
+        return total
 
     def _finished(self, sums: _Sums, low: _Ints, high: _Ints, count: _Ints) -> Any:
         """The results; None where one is an error."""
@@ -328,12 +347,12 @@ def _bounds(frame: Frame, sweep: Sweep) -> tuple[_Ints, _Ints] | None:
 
 
 def _by_rows(frame: Frame, sweep: Sweep) -> tuple[_Ints, _Ints]:
-    return sweep.index + (frame.start or 0), sweep.index + (frame.end or 0) + 1
+    return sweep.index + _held(frame.start or 0), sweep.index + _held(frame.end or 0) + 1
 
 
 def _by_groups(frame: Frame, sweep: Sweep) -> tuple[_Ints, _Ints]:
     first, last = sweep.group[sweep.begin], sweep.group[sweep.end - 1] + 1
-    low, high = (sweep.group + number for number in (frame.start or 0, (frame.end or 0) + 1))
+    low, high = sweep.group + _held(frame.start or 0), sweep.group + _held(frame.end or 0) + 1
     return sweep.firsts[np.clip(low, first, last)], sweep.firsts[np.clip(high, first, last)]
 
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deltafix.changes.digits import Digits
+from deltafix.changes.digits import Digits, units_of
 from deltafix.changes.exact import divide, extend, same_total, total_value
 from deltafix.errors import MissingRowError
 from deltafix.facts.values import canonical, float_order
@@ -148,7 +148,7 @@ def test_agree_sums_of_digits_with_exact_totals(values, chance):
             total = extend(total, value, 1)
         totals.append(total)
     assert digits.rounded(sums).tolist() == [float(total_value(total)) for total in totals]
-    units = digits.units(digits.wholes(sums))
+    units = [units_of(whole, digits.scale) for whole in digits.wholes(sums)]
     assert units == [total[0] if isinstance(total, tuple) else total for total in totals]
 
 
