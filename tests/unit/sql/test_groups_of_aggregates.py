@@ -93,10 +93,9 @@ def test_rows_of_values_are_counted_as_duckdb_counts_them(dialect) -> None:
         db.execute(f"CREATE VIEW v AS SELECT g, {COUNTED[dialect]} FROM t GROUP BY g")
         for step in range(12):
             rows = [
-                (10 * step + n, draw.randrange(2), draw.choice((0, 1, None)), draw.choice((0, 1, None)),
-                 draw.choice(texts))
+                (10 * step + n, n % 2, *draw.choices((0, 1, None), k=2), draw.choice(texts))
                 for n in range(4)
-            ]  # fmt: skip
+            ]
             for one in (db, duck):
                 one.executemany("INSERT INTO t VALUES (?, ?, ?, ?, ?)", rows)
                 one.execute(f"DELETE FROM t WHERE id % 7 = {step % 7}")
