@@ -20,7 +20,8 @@ from typing import Final, NamedTuple
 
 from deltafix.sql.literals import number
 from deltafix.sql.parameters import is_value, signed
-from deltafix.sql.text import Statement, Wrong, exp, statements
+from deltafix.sql.parsing import Wrong, statements
+from deltafix.sql.text import Statement, exp
 from deltafix.sql.types import MOST_DIGITS, SqlValue
 
 __all__ = ["remembered"]

@@ -32,11 +32,12 @@ from deltafix.sql.definitions import Definitions
 from deltafix.sql.maintained import BOUNDS
 from deltafix.sql.merging import merge
 from deltafix.sql.parameters import Parameters, bound
+from deltafix.sql.parsing import Wrong
 from deltafix.sql.query import relation
 from deltafix.sql.rows import CodedEdit, given, replaced
 from deltafix.sql.scope import Scope
 from deltafix.sql.tables import Table
-from deltafix.sql.text import DIALECTS, Rules, Statement, Wrong, exp
+from deltafix.sql.text import DIALECTS, Rules, Statement, exp
 from deltafix.sql.transactions import Transaction
 from deltafix.sql.types import TEXT, Column, SqlValue
 
