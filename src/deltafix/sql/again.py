@@ -49,7 +49,7 @@ _EDITS: Final = (exp.Insert, exp.Update, exp.Delete)
 def remembered(
     text: str, dialect: str, path: str | None = None, wrong: Wrong | None = None
 ) -> Iterator[Statement]:
-    """As `text.statements`; a statement that came before is not read again."""
+    """As `parsing.statements`; a statement that came before is not read again."""
     if len(text) <= _SHORT:
         known = None
         if len(text) <= _WORDS or "?" in text or ":" in text:

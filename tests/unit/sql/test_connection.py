@@ -27,7 +27,7 @@ from deltafix.errors import (
     StateInUseError,
     SubscriberError,
 )
-from deltafix.sql import Connection, ViewDelta, text
+from deltafix.sql import Connection, ViewDelta, parsing
 from deltafix.sql.parameters import bound
 from deltafix.sql.scalar import Scalars
 
@@ -1241,20 +1241,20 @@ def test_begin_and_commit_are_read_once(monkeypatch) -> None:
         db.execute("CREATE TABLE t (a INTEGER)")
         for again in range(3):
             if again:
-                monkeypatch.setattr(text, "_parsed", None)
+                monkeypatch.setattr(parsing, "_parsed", None)
             db.execute("BEGIN")
             db.execute("COMMIT")
 
 
 def test_a_statement_with_parameters_is_read_once_and_runs_with_any(monkeypatch) -> None:
     read: list[str] = []
-    real = text._parsed
+    real = parsing._parsed
 
     def counted(words: str, *more: Any) -> Any:
         read.append(words)
         return real(words, *more)
 
-    monkeypatch.setattr(text, "_parsed", counted)
+    monkeypatch.setattr(parsing, "_parsed", counted)
     insert = "INSERT INTO once VALUES (?, ?, ?)"
     change = "UPDATE once SET b = :b WHERE a = :a"
     with deltafix.sql.connect() as db:
@@ -1282,7 +1282,7 @@ def test_a_statement_with_parameters_is_read_once_and_runs_with_any(monkeypatch)
 
 
 def test_a_statement_that_runs_while_it_runs_has_a_tree_of_its_own() -> None:
-    (asked,) = text.statements("SELECT a FROM t WHERE b = ? AND c = ?", "duckdb")
+    (asked,) = parsing.statements("SELECT a FROM t WHERE b = ? AND c = ?", "duckdb")
     with bound(asked, (1, "x")) as outer, bound(asked, (2, "y")) as inner:
         assert outer.node.sql().endswith("b = 1 AND c = 'x'")
         assert inner.node.sql().endswith("b = 2 AND c = 'y'")
@@ -1291,7 +1291,7 @@ def test_a_statement_that_runs_while_it_runs_has_a_tree_of_its_own() -> None:
     with bound(asked, (4, "z")) as again:
         assert again.node in (outer.node, inner.node)
         assert again.node.sql().endswith("b = 4 AND c = 'z'")
-    (made,) = text.statements("CREATE TABLE t (a INTEGER DEFAULT ?)", "duckdb")
+    (made,) = parsing.statements("CREATE TABLE t (a INTEGER DEFAULT ?)", "duckdb")
     with bound(made, (1,)) as kept, bound(made, (2,)) as other:
         assert kept.node is not other.node
     with bound(made, (3,)) as third:
@@ -1301,7 +1301,7 @@ def test_a_statement_that_runs_while_it_runs_has_a_tree_of_its_own() -> None:
 def test_a_text_that_differs_in_literals_is_read_twice_and_planned_once(monkeypatch) -> None:
     read: list[str] = []
     planned: list[str] = []
-    real, compile_ = text._parsed, Scalars.compile
+    real, compile_ = parsing._parsed, Scalars.compile
 
     def counted(words: str, *more: Any) -> Any:
         read.append(words)
@@ -1313,7 +1313,7 @@ def test_a_text_that_differs_in_literals_is_read_twice_and_planned_once(monkeypa
 
     with deltafix.sql.connect() as db:
         db.execute("CREATE TABLE lit (a INTEGER PRIMARY KEY, b DECIMAL(4, 1), c TEXT)")
-        monkeypatch.setattr(text, "_parsed", counted)
+        monkeypatch.setattr(parsing, "_parsed", counted)
         monkeypatch.setattr(Scalars, "compile", compiled)
         for a in range(5):
             db.execute(f"INSERT INTO lit VALUES ({a}, {a}.5, 'x{a}')")
