@@ -272,9 +272,11 @@ def read_aggregate(formulas: Formulas, node: exp.Expr, *, window: bool = False) 
             raise builder.refused("ORDER BY in an aggregate", node, "it makes no difference here")
         argument, order = argument.this, argument.expressions
     if isinstance(argument, exp.Distinct):
-        if len(argument.expressions) != 1 or argument.args.get("on"):
-            raise builder.refused("DISTINCT of several", node, "count a SELECT DISTINCT subquery")
-        argument, by_value = argument.expressions[0], True
+        several = _several(argument, builder.statement.dialect) if op == "count" else None
+        if several is None and (len(argument.expressions) != 1 or argument.args.get("on")):
+            way_out = "write COUNT(DISTINCT (a, b)), or count a SELECT DISTINCT subquery"
+            raise builder.refused("DISTINCT of several", node, way_out)
+        argument, by_value = several or argument.expressions[0], True
         if op in _UNITED and any(ordered.this != argument for ordered in order):
             way_out = "order by what is aggregated, or by nothing"
             raise builder.refused("DISTINCT with another ORDER BY", node, way_out)
@@ -299,6 +301,29 @@ def read_aggregate(formulas: Formulas, node: exp.Expr, *, window: bool = False) 
         message = f"an aggregate inside {inner.key.upper()}"
         raise builder.statement.wrong(message, nested[0], "aggregate a grouped subquery")
     return AggregateCall(op, argument, by_value, node, tuple(order), setting, listed)
+
+
+def _several(distinct: exp.Distinct, dialect: str) -> exp.Expr | None:
+    """A row of values that is counted, as a struct; None where one value is.
+
+    `DISTINCT (a, b)` counts rows with NULLs, and Spark's `DISTINCT a, b` none of them.
+    """
+    values = distinct.expressions
+    is_row = len(values) == 1 and isinstance(values[0], exp.Tuple)
+    if not is_row and (dialect != "spark" or len(values) == 1):
+        return None
+    values = values[0].expressions if is_row else values
+    fields = [
+        exp.PropertyEQ(this=exp.to_identifier(f"v{place}"), expression=value.copy())
+        for place, value in enumerate(values)
+    ]
+    row = exp.Struct(expressions=fields)
+    if is_row:
+        return row
+    known = exp.and_(
+        *(exp.not_(exp.Is(this=value.copy(), expression=exp.Null())) for value in values)
+    )
+    return exp.Case(ifs=[exp.If(this=known, true=row)])
 
 
 def _as_meant(inner: exp.Expr, dialect: str) -> exp.Expr:

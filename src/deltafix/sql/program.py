@@ -42,7 +42,8 @@ from deltafix.sql import durable
 from deltafix.sql.builder import Relation, equal
 from deltafix.sql.catalog import Catalog, View, require_made
 from deltafix.sql.logical import SqlLogical
-from deltafix.sql.text import Statement, exp, statements
+from deltafix.sql.parsing import statements
+from deltafix.sql.text import Statement, exp
 from deltafix.sql.types import BIGINT, NULL, Column
 
 __all__ = ["MULTIPLICITY", "maker", "program_of", "read_program"]
