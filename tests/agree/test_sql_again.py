@@ -19,7 +19,7 @@ import pytest
 
 import deltafix.sql
 from deltafix.errors import SqlError
-from deltafix.sql import again, connection, text
+from deltafix.sql import again, connection, parsing
 from deltafix.sql.parameters import written
 
 SEEDS = max(3, int(os.environ.get("DELTAFIX_EXAMPLES", "0")) // 20)
@@ -126,7 +126,7 @@ def statement(shape: Random, random: Random) -> str:
 @contextmanager
 def _read_each_time(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     with monkeypatch.context() as patched:
-        patched.setattr(connection, "remembered", text.statements)
+        patched.setattr(connection, "remembered", parsing.statements)
         yield
 
 

@@ -84,21 +84,21 @@ def test_oracle_arrays_are_those_of_duckdb(group: int) -> None:
     cases = (case_of(seed, schemas=False) for seed in seeds)
     unnesting = (case for case in cases if re.search(r"UNNEST\(|ARRAY_AGG\(", case.script()))
     arrays = changed = 0
-    for place, case in enumerate(islice(unnesting, 14)):
+    for place, case in enumerate(islice(unnesting, 8)):
         _vary(place)
         judged = play(case)
         assert not judged.refused
         arrays += judged.arrays
         changed += judged.changed
-    assert arrays > 10
-    assert changed > 80
+    assert arrays > 5
+    assert changed > 40
 
 
 def test_oracle_views_follow_foreign_keys_and_tables_that_change() -> None:
     cases = (case_of(seed) for seed in range(4200, 5000))
     schemas = (case for case in cases if re.search("FOREIGN KEY|ALTER TABLE", case.script()))
     total = Judged()
-    for place, case in enumerate(islice(schemas, 24)):
+    for place, case in enumerate(islice(schemas, 14)):
         _vary(place)
         judged = play(case)
         assert not judged.refused
@@ -106,10 +106,10 @@ def test_oracle_views_follow_foreign_keys_and_tables_that_change() -> None:
         total.followed += judged.followed
         total.merged += judged.merged
         total.changed += judged.changed
-    assert total.altered > 15
-    assert total.followed > 3
-    assert total.merged > 1
-    assert total.changed > 80
+    assert total.altered > 8
+    assert total.followed > 1
+    assert total.merged > 0
+    assert total.changed > 45
 
 
 def test_oracle_chains_of_left_joins_are_those_of_duckdb_and_sqlite() -> None:

@@ -44,10 +44,25 @@ MaxRounds: TypeAlias = Annotated[
     int | None,
     typer.Option(min=1, metavar="COUNT", help="Fail beyond this many facts taken up in recursion."),
 ]
+MaxRecursion: TypeAlias = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        metavar="COUNT",
+        help="Fail beyond this many facts of a recursion that computes values, and may have no "
+        "end; in SQL 10,000,000 if not given.",
+    ),
+]
 Timeout: TypeAlias = Annotated[
     float | None,
     typer.Option(min=0, metavar="SECONDS", help="Fail after this many seconds of evaluation."),
 ]
+
+
+def given(**settings: Any) -> dict[str, Any]:
+    """The settings that an option gives; the others are as `connect` has them."""
+    return {name: value for name, value in settings.items() if value is not None}
+
 
 Strict: TypeAlias = Annotated[
     bool,
@@ -76,7 +91,8 @@ def read_inputs(
     from deltafix.facts.source import input_path, read_input  # noqa: PLC0415  quick --help
 
     inputs = [directive for directive in program.directives if directive.kind == "input"]
-    read = partial(read_input, folder=folder, warn=warn, may_lack=may_lack)
+    taken = [input_path(one.relation, one.parameters, folder).name for one in inputs]
+    read = partial(read_input, folder=folder, warn=warn, may_lack=may_lack, taken=taken)
     loaded: list[tuple[str, Any]] = []
     try:
         sizes = [

@@ -81,6 +81,9 @@ def run(
     from deltafix.pipeline.runner import Pipeline  # noqa: PLC0415
 
     config = read_config(file, executor=executor)
+    for section, parts in (("input.NAME", config.inputs), ("output.RELATION", config.outputs)):
+        if not parts:
+            note(f"note: {file} has no [{section}], so no rows go that way", quiet=quiet)
     runner = _runner(config)
     prepare_kernel(quiet=quiet)
     # A webhook that is asked again is told when that has failed, by the error.

@@ -10,18 +10,20 @@ import sys
 import time
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 
 import typer
 
 from deltafix.cli.console import note, prepare_kernel, progress
 from deltafix.cli.inputs import (
     FACT_DIR,
+    MaxRecursion,
     MaxRounds,
     MaxRows,
     Strict,
     Timeout,
     facts_folder,
+    given,
     read_inputs,
     warner,
 )
@@ -71,6 +73,7 @@ def run(
     ] = "wavefront",
     max_rows: MaxRows = None,
     max_rounds: MaxRounds = None,
+    max_recursion: MaxRecursion = None,
     timeout: Timeout = None,
     functors: FunctorsFile = None,
     word_size: WordSize = None,
@@ -99,18 +102,20 @@ def run(
     relations are written to OUTPUT_DIR/<relation>.csv, `.printsize` prints sizes. For a script of
     SQL, tables are read from FACT_DIR/<table>.parquet or .csv, and views are written likewise.
     """
-    settings: dict[str, Any] = {
-        "strategy": strategy,
-        "max_rows": max_rows,
-        "max_rounds": max_rounds,
-        "timeout": timeout,
-        "threads": _threads(jobs),
-    }
+    settings = given(
+        strategy=strategy,
+        max_rows=max_rows,
+        max_rounds=max_rounds,
+        max_recursion=max_recursion,
+        timeout=timeout,
+        threads=_threads(jobs),
+    )
     if program_file.suffix == ".sql":
         from deltafix.cli.sql import run_views  # noqa: PLC0415  quick --help
 
         if functors is not None or word_size is not None or include or macros or strict or profile:
-            taken = "-F, -D, -j, --strategy, --max-rows, --max-rounds, --timeout"
+            taken = "-F, -D, -j, --strategy, --max-rows, --max-rounds, "
+            taken += "--max-recursion, --timeout"
             raise typer.BadParameter(f"a script of SQL is run with {taken}")
         folder = None if output == _TO_STDOUT else local_path(output)
         run_views(program_file, facts, folder, settings, quiet=quiet)

@@ -54,7 +54,8 @@ def is_whole(db: Connection, text: str, path: str) -> bool:
 
 def _control(db: Connection, text: str, path: str) -> Iterator[Statement]:
     """The statements of a script that begin or end a transaction."""
-    from deltafix.sql.text import exp, statements  # noqa: PLC0415  quick --help
+    from deltafix.sql.parsing import statements  # noqa: PLC0415  quick --help
+    from deltafix.sql.text import exp  # noqa: PLC0415  quick --help
 
     # reading a script twice is half of its time: only where a word of one stands in it
     for statement in statements(text, db.dialect, path) if _CONTROL.search(text) else ():
@@ -69,7 +70,8 @@ def is_made(db: Connection, text: str, path: str) -> bool:
     SqlError.
     """
     from deltafix.sql.catalog import created  # noqa: PLC0415  quick --help
-    from deltafix.sql.text import exp, statements  # noqa: PLC0415
+    from deltafix.sql.parsing import statements  # noqa: PLC0415
+    from deltafix.sql.text import exp  # noqa: PLC0415
 
     left = {*db.catalog.relations}
     for statement in statements(text, db.dialect, path) if left else ():
@@ -91,7 +93,8 @@ def require_made(db: Connection, script: Path, text: str, state: str) -> None:
     import deltafix.sql as door  # noqa: PLC0415  quick --help
     from deltafix.sql.catalog import created  # noqa: PLC0415
     from deltafix.sql.described import described  # noqa: PLC0415
-    from deltafix.sql.text import exp, statements  # noqa: PLC0415
+    from deltafix.sql.parsing import statements  # noqa: PLC0415
+    from deltafix.sql.text import exp  # noqa: PLC0415
 
     nodes = (statement.node for statement in statements(text, db.dialect, str(script)))
     makes = {created(node).name for node in nodes if isinstance(node, exp.Create)}

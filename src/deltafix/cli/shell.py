@@ -27,7 +27,7 @@ from deltafix.engine.literals import followed, read_facts, read_ground, read_que
 from deltafix.errors import DeltafixError, FactError, ProgramError
 from deltafix.facts.schema import Row, Schema, show_row
 from deltafix.interrupt import answer_oneself
-from deltafix.paths import local_path
+from deltafix.paths import local_path, read_text
 from deltafix.rules.strata import strata
 
 if TYPE_CHECKING:
@@ -134,6 +134,7 @@ why-not path("a", "c") why a row is absent, and what would make it hold
 count path("a", "c")   in how many ways the rules derive a row
 step path("a", "b")    the rows that the relation's rules derive at once from rows of it
 .load edge FILE        insert the rows of a tab-separated fact file
+.read FILE             do the lines of a file, up to the first that is wrong
 .rows path             every row of a relation
 .relations             the relations, with their sizes
 .strata                the order of evaluation
@@ -163,12 +164,15 @@ class Session:
             "count": lambda text: str(self.db.derivation_count(*read_ground(text, self.schemas))),
             "step": self._step,
             ".load": self._load,
+            ".read": self._read,
             ".rows": self._rows,
             ".relations": lambda _: self._relations(),
             ".strata": lambda _: self._strata(),
             ".help": lambda _: HELP,
             ".quit": lambda _: self._quit(),
         }
+        for name in ("help", "quit", "exit", ".exit"):  # as other prompts have it
+            self._commands[name] = self._commands[".help" if name == "help" else ".quit"]
 
     @property
     def schemas(self) -> Mapping[str, Schema]:
@@ -192,7 +196,7 @@ class Session:
         word, _, rest = text.partition(" ")
         command = self._commands.get(word.rstrip(".") or word)
         if command is None:
-            hint = did_you_mean(word, self._commands, ".help lists what there is", "'")
+            hint = did_you_mean(word, _WORDS, ".help lists what there is", "'")
             raise FactError(f"unknown command {word!r}; {hint}", value=word)
         return command(rest.strip())
 
@@ -281,6 +285,20 @@ class Session:
         self._begin().insert(name, rows)
         self.pending += len(rows)
         return f"{plural(len(rows), 'row')} read, not committed yet"
+
+    def _read(self, text: str) -> str:
+        if not text:
+            raise FactError("use: .read FILE")
+        path = local_path(text)
+        answers = []
+        for number, line in enumerate(read_text(path).splitlines(), 1):
+            try:
+                answers.append(self.execute(line))
+            except FactError as error:
+                raise FactError(f"{path}:{number}: {error}", **error.values) from None
+            if self.done:
+                break
+        return "\n".join(answer for answer in answers if answer)
 
     def _quit(self) -> str:
         self.done = True

@@ -13,7 +13,7 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from time import sleep
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
@@ -21,15 +21,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 import typer
 
 from deltafix.cli.console import hidden, note, prepare_kernel, printing, progress
-from deltafix.cli.inputs import MaxRounds, MaxRows, Timeout, fact_dir
+from deltafix.cli.inputs import MaxRecursion, MaxRounds, MaxRows, Timeout, fact_dir, given
 from deltafix.cli.output import changed
 from deltafix.cli.scripts import is_made, is_whole, require_made, told
-from deltafix.cli.tab import offer, sql_words
 from deltafix.diagnostics import did_you_mean, plural
 from deltafix.doing import tell
-from deltafix.errors import DeltafixError, SourceError, UnknownRelationError
+from deltafix.errors import SourceError, UnknownRelationError
 from deltafix.facts.logical import line_of
-from deltafix.interrupt import answer_oneself
 from deltafix.paths import read_text
 
 if TYPE_CHECKING:
@@ -40,8 +38,6 @@ Dialect: TypeAlias = Literal["duckdb", "postgres", "spark"]
 """What `deltafix.sql.connect` takes."""
 
 Form: TypeAlias = Literal["text", "csv", "json"]
-
-_PROMPT: Final = "sql> "
 
 
 def sql(
@@ -63,7 +59,8 @@ def sql(
     facts: Annotated[
         Path | None,
         fact_dir(
-            "Take in each table's file of this folder after the scripts: TABLE.parquet, .csv. "
+            "Take in each table's file of this folder after the scripts: TABLE.parquet, .csv, or a "
+            "folder TABLE of such part files. "
             "Without one, and without rows, a table is an error. "
             "With --state its rows are those of the file from then on, by the difference."
         ),
@@ -82,6 +79,7 @@ def sql(
     ] = "text",
     max_rows: MaxRows = None,
     max_rounds: MaxRounds = None,
+    max_recursion: MaxRecursion = None,
     timeout: Timeout = None,
     quiet: Annotated[
         bool,
@@ -102,6 +100,10 @@ def sql(
     rules = next((file for file in files or () if file.suffix == ".dl"), None)
     if rules is not None:
         raise typer.BadParameter(f"{rules} is a program of rules: `deltafix run {rules}`")
+    data = next((file for file in files or () if file.suffix in (".csv", ".parquet")), None)
+    if data is not None:
+        message = f"{data} is no script: -F {data.parent} reads the files of tables in a folder"
+        raise typer.BadParameter(message)
     import deltafix.sql as door  # noqa: PLC0415  quick --help
 
     prepare_kernel(quiet=quiet)
@@ -110,12 +112,15 @@ def sql(
             opened = door.connect(
                 state or ":memory:",
                 dialect=dialect,
-                max_rows=max_rows,
-                max_rounds=max_rounds,
-                timeout=timeout,
+                **given(
+                    max_rows=max_rows,
+                    max_rounds=max_rounds,
+                    max_recursion=max_recursion,
+                    timeout=timeout,
+                ),
             )
             db = stack.enter_context(contextlib.closing(opened))
-        session = _Session(db, quiet=quiet, form=form)
+        session = Session(db, quiet=quiet, form=form)
         for file in files or ():
             _run_file(session, file, state, quiet=quiet)
         if facts is not None:
@@ -127,14 +132,16 @@ def sql(
             if _waits():
                 note(f"note: {_UNREAD}", quiet=quiet)
         elif sys.stdin.isatty():
-            _typed(session)
+            from deltafix.cli.sql_prompt import typed  # noqa: PLC0415  readline
+
+            typed(session)
         else:
             session.run(sys.stdin.read(), "<stdin>")
         if db.in_transaction:
             note("note: BEGIN opened a transaction that nothing committed; it is rolled back")
 
 
-def _run_file(session: _Session, file: Path, state: str | None, *, quiet: bool) -> None:
+def _run_file(session: Session, file: Path, state: str | None, *, quiet: bool) -> None:
     """Run a script; what makes tables or views in a state, whole, or not where they are there."""
     db, text, path = session.db, read_text(file), str(file)
     if state is None or not is_whole(db, text, path):
@@ -170,7 +177,7 @@ def _waits() -> bool:
     return False
 
 
-class _Session:
+class Session:
     """A connection whose results and changes are printed."""
 
     def __init__(
@@ -178,7 +185,7 @@ class _Session:
     ) -> None:
         self.db = db
         self._quiet = quiet
-        self._form = form
+        self.form = form
         self._views = views  # these alone, if there are any
         self._watched: dict[str, Subscription] = {}
         self._watch()
@@ -189,16 +196,25 @@ class _Session:
             for result in self.db.run(text, (), path):
                 self._watch()
                 if not isinstance(result, int):
-                    _print(_lines(result, self._form))
+                    self.say(_lines(result, self.form))
+
+    def say(self, lines: Iterable[str]) -> None:
+        """Write lines to standard output."""
+        _print(lines)
+
+    def _changed(self, delta: ViewDelta) -> None:
+        if self.form == "text":
+            print_delta(delta)
 
     def _watch(self) -> None:
         """Show the changes of views made since, and of those that were dropped and made again."""
-        is_silent = self._quiet or self._form != "text"
-        for name in () if is_silent else self._views or self.db.catalog.views:
+        if self._quiet or self.form != "text":
+            return
+        for name in self._views or self.db.catalog.views:
             watched = self._watched.get(name)
             is_heard = watched is not None and watched.is_open
             if name in self.db.catalog.views and not is_heard:
-                self._watched[name] = self.db.subscribe(name, print_delta)
+                self._watched[name] = self.db.subscribe(name, self._changed)
 
 
 def _lines(result: Result, form: Form) -> Iterable[str]:
@@ -237,83 +253,6 @@ def _print(lines: Iterable[str]) -> None:
         sys.stdout.flush()
 
 
-def _typed(session: _Session) -> None:
-    answer_oneself()
-    note(_HELP)
-    for text in _statements(session):
-        was_open, commits = session.db.in_transaction, session.db.commits
-        try:
-            session.run(text, "<sql>")
-        except DeltafixError as error:
-            sys.stderr.write(f"{error}\n")
-        except KeyboardInterrupt:
-            what = "the statement changed nothing"
-            if session.db.commits > commits:
-                what = "what it changed was committed before"
-            elif session.db.aborted is not None:
-                what = "the transaction was rolled back; ROLLBACK ends it"
-            elif was_open and not session.db.in_transaction:
-                what = "the transaction was rolled back"
-            sys.stderr.write(f"interrupted: {what}\n")
-
-
-_HELP: Final = (
-    "statements end with ; and Ctrl-C drops one, Tab completes words; .tables lists tables and "
-    "views, .quit (or Ctrl-D) ends the session"
-)
-_COMMANDS: Final = (".exit", ".help", ".quit", ".tables")
-_ENDS: Final = frozenset({".exit", ".quit", "exit", "quit", "\\q"})
-_WORDS: Final = frozenset({"exit", "help", "quit"})
-"""What is no beginning of a statement, and typed at prompts of others."""
-
-
-def _tables(session: _Session) -> None:
-    """Show what there is, with columns and their types."""
-    catalog = session.db.catalog
-    for word, names in (("table", catalog.tables), ("view", catalog.views)):
-        for name in names:
-            columns = catalog.relations[name].columns
-            shown = ", ".join(f"{column.name} {column.type.name}" for column in columns)
-            sys.stdout.write(f"{word} {name} ({shown})\n")
-
-
-def _statements(session: _Session) -> Iterator[str]:
-    """What a person types, up to a line that ends with a semicolon."""
-    lines: list[str] = []
-
-    def words(line: str, typed: str) -> list[str]:
-        if not lines and not line and typed.startswith("."):
-            return list(_COMMANDS)
-        return sql_words(session.db.catalog, "\n".join((*lines, line)), typed)
-
-    offer(words)
-    while True:
-        try:
-            line = input(_PROMPT if not lines else "...> ")
-        except EOFError:
-            return
-        except KeyboardInterrupt:
-            sys.stdout.write("\n")
-            lines.clear()
-            continue
-        word = line.strip().rstrip(";").strip()
-        if not lines and (word.startswith((".", "\\")) or word.lower() in _WORDS):
-            if word.lower() in _ENDS:
-                return
-            if word == ".tables":
-                _tables(session)
-            else:
-                is_asked = word.lower() in ("help", ".help")
-                note(_HELP if is_asked else f"there is no {word}: {_HELP}")
-            continue
-        if not lines and not line.strip():
-            continue
-        lines.append(line)
-        if line.rstrip().endswith(";"):
-            yield "\n".join(lines)
-            lines.clear()
-
-
 def take_files(db: Connection, facts: Path, *, replace: bool = False, quiet: bool) -> None:
     """Insert the rows of each table's file, as one transaction; or `replace` the table's by them.
 
@@ -322,7 +261,14 @@ def take_files(db: Connection, facts: Path, *, replace: bool = False, quiet: boo
     they are kept from run to run, it is told whether `quiet` or not. Files that are of no table
     are told of. Raises SourceError.
     """
-    from deltafix.sql.files import lacks_file, read_table, replace_from, table_file, take_in  # noqa: PLC0415  pyarrow is slow
+    from deltafix.sql.files import (  # noqa: PLC0415  pyarrow is slow
+        lacks_file,
+        read_table,
+        replace_from,
+        size_of,
+        table_file,
+        take_in,
+    )
 
     db.begin()
     read = {}
@@ -344,10 +290,10 @@ def take_files(db: Connection, facts: Path, *, replace: bool = False, quiet: boo
         named = ", ".join(f"{file} ({hint})" if hint else file for file, hint in hints.items())
         note(f"note: not read, of no table, in {facts}: {named}", quiet=quiet)
     paths = {name: path for name, path in files.items() if path is not None}
-    done, of = 0, sum(path.stat().st_size for path in paths.values())
+    done, of = 0, sum(map(size_of, paths.values()))
     for name, path in paths.items():
         tell(f"taking in {name}", done, of)
-        done += path.stat().st_size
+        done += size_of(path)
         if replace:
             rows, more = read_table(path, db.catalog.tables[name].relation.columns)
             read[name] = path, rows
@@ -419,7 +365,7 @@ def watch_views(
     prepare_kernel(quiet=quiet)
     with contextlib.closing(door.connect()) as db:
         text = read_text(file)
-        _Session(db, quiet=False, views=views).run(text, str(file))
+        Session(db, quiet=False, views=views).run(text, str(file))
         unknown = [name for name in views if name not in db.catalog.views]
         if unknown:
             known = ", ".join(db.catalog.views) or "none"

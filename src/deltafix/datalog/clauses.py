@@ -8,6 +8,7 @@ shape of `rules.ast.conjunction`: flat, with no wrapper around a single part.
 from __future__ import annotations
 
 from deltafix.datalog.expressions import RELATIONAL, ExpressionParser
+from deltafix.datalog.lexer import DIRECTIVES
 from deltafix.rules.ast import (
     And,
     Atom,
@@ -114,7 +115,9 @@ class ClauseParser(ExpressionParser):
         ):
             if token.text == "not":
                 self.fail("`not` is not a word of the language", token, "negation is `!atom(..)`")
-            self.fail(f"unexpected {after.shown} after `{token.text}`", after)
+            one = f"{token.text} = ..."
+            way_out = f"write ({one}; {one})" if after.text == "in" else None
+            self.fail(f"unexpected {after.shown} after `{token.text}`", after, way_out)
         return self.comparison()
 
     def opens_group(self) -> bool:
@@ -162,11 +165,15 @@ class ClauseParser(ExpressionParser):
         start = self.dotted_name(what)
         name = start.text
         if not self.at("("):
+            way_out = None
+            if self.at(",", ".", ":-"):
+                way_out = f"a relation without columns is written `{name}()`"
+            elif name in DIRECTIVES:
+                way_out = f"did you mean `.{name}`?"
+            elif name == "?":
+                way_out = 'a question is asked in `deltafix shell`: ? path("a", X)'
             self.fail(
-                f"expected `(` after the relation `{name}`, found {self.token.shown}",
-                help=f"a relation without columns is written `{name}()`"
-                if self.at(",", ".", ":-")
-                else None,
+                f"expected `(` after the relation `{name}`, found {self.token.shown}", help=way_out
             )
         arguments = self.arguments()
         return Atom(name, arguments, self.since(start))

@@ -29,6 +29,7 @@ _MISSPELT: Final = {
     "||": "join alternatives with `;`",
     "|": "join alternatives with `;`",
     "**": "the power operator is `^`",
+    "%": "a comment is // or /* */",
     "not": "negation is `!atom(..)`",
     "and": "join literals with `,`",
     "or": "join alternatives with `;`",

@@ -180,7 +180,11 @@ class ExpressionParser(Cursor):
             if self.at(":"):
                 self.fail(f"{name} wants a term", help=f"write `{name} x : {{ body }}`")
             target = self.term()
-        self.expect(":", f"before the body of `{name}`")
+        if not self.at(":"):
+            message = f"expected `:` before the body of `{name}`, found {self.token.shown}"
+            of = "" if target is None else " x"
+            self.fail(message, help=f"write `n = {name}{of} : {{ body }}` in the body of the rule")
+        self.take()
         body = self.aggregate_body()
         self.depth -= 1
         self.grow(self.height)

@@ -182,7 +182,9 @@ class _Preprocessor:
                 self.report(
                     token,
                     f"`#{word}` is not a preprocessor line that deltafix reads",
-                    f"did you mean #{close}?" if close else f"valid: {known}",
+                    f"did you mean #{close}?"
+                    if close
+                    else f"valid: {known}; a comment is // or /* */",
                 )
                 return
             if word in ("include", "define", "undef"):

@@ -53,7 +53,11 @@ class TypeParser(ClauseParser):
             if not self.at(":") and self.token.kind == "ident":
                 hint = f"write `{column.text}: {self.token.text}`"
                 self.fail(f"expected `:` after the {what} `{column.text}`", help=hint)
-            self.expect(":", f"between the {what} `{column.text}` and its type")
+            if not self.at(":"):
+                where = f"between the {what} `{column.text}` and its type"
+                message = f"expected `:` {where}, found {self.token.shown}"
+                self.fail(message, help=f"write `{column.text}: symbol`, or another type")
+            self.take()
             kind = self.type_name("a type").text
             join = self.join() if what == "column" else ""
             attributes.append(Attribute(column.text, kind, join, self.since(column)))

@@ -28,6 +28,7 @@ def connect(
     strategy: str = "wavefront",
     max_rows: int | None = None,
     max_rounds: int | None = None,
+    max_recursion: int | None = None,
     timeout: float | None = None,
     threads: int | None = None,
     functors: Mapping[str, Callable[..., Any]] = MappingProxyType({}),
@@ -54,6 +55,9 @@ def connect(
             large share of the given rows changes). All give the same deltas.
         max_rows: bound on rows that one epoch may derive.
         max_rounds: bound on facts that one epoch may take up in recursive strata.
+        max_recursion: bound on facts that one epoch may take up in a recursion that computes new
+            values, such as `n(x + 1) :- n(x).`, which may have no end. One within the bound is
+            never ended; one without end may take up 1,000,000 facts more.
         timeout: bound on the seconds of one epoch.
         threads: how many may share the evaluation of a large change (docs/kernel.md, "Lanes");
             None: one for each processor that the process may use, up to 16. No answer depends on
@@ -82,7 +86,7 @@ def connect(
             message = f"{program!r} is a path, and connect takes a program or the text of one"
             raise ProgramError(f"{message}: deltafix.Program.from_file({program!r})")
         program = Text.parse(program)
-    budget = Budget(max_rows, max_rounds, timeout, threads)
+    budget = Budget(max_rows, max_rounds, timeout, threads, max_recursion)
     users = Users(functors, reducers)
     if str(path) == ":memory:":
         if not isinstance(program, Program):

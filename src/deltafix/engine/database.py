@@ -108,7 +108,7 @@ class Database(Closing, Reading):
         cells[at.BY_STRATUM] = int(profile)
         if strategy != "auto":
             cells[at.SCHEDULE] = STRATEGIES[strategy]
-        self._bound(budget)
+        self.bound(budget)
         # What must succeed before an epoch is seen; None in memory, which pays only for asking.
         self._before_commit: Callable[[], None] | None = None
         self._rules: RuleEpoch | None = None
@@ -428,7 +428,8 @@ class Database(Closing, Reading):
                 given += relation_cell(arena, relation, at.R_WAS)
         return at.RECOMPUTE if changed > given * _AUTO_SHARE else at.WAVEFRONT
 
-    def _bound(self, budget: Budget) -> None:
+    def bound(self, budget: Budget) -> None:
+        """Have other bounds for the epochs that follow."""
         self.budget = budget
         set_budget(self.instance.arena, budget)
 
@@ -436,11 +437,11 @@ class Database(Closing, Reading):
     def unbounded(self) -> Iterator[None]:
         """Epochs inside have no bounds: for rows that are put back, which came within them."""
         budget = self.budget
-        self._bound(Budget(threads=budget.threads))
+        self.bound(Budget(threads=budget.threads))
         try:
             yield
         finally:
-            self._bound(budget)
+            self.bound(budget)
 
     def _epoch(self) -> None:
         """Run the program. Raises errors with the relations that were computed then."""
@@ -453,7 +454,7 @@ class Database(Closing, Reading):
                     raise
                 self._recompute()
         except (BudgetError, FunctorError) as error:
-            raise stopped(instance.arena, instance.linked, error) from error.__cause__
+            raise stopped(instance.arena, instance.limits.linked, error) from error.__cause__
 
     def _recompute(self) -> None:
         """Run the epoch from its start again, with nothing retracted in it: all rows hold."""

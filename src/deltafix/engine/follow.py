@@ -9,6 +9,7 @@ version is taken.
 from __future__ import annotations
 
 import os
+import stat
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from deltafix.engine.database import Database
     from deltafix.rules.ast import Directive, Program
 
-Mark = tuple[int, int, int] | None
+Mark = tuple[int, ...] | None
 """What tells versions of a file apart: inode, size, time of change; None: there is no file."""
 
 _Doubt: TypeAlias = tuple[str, ...]  # what a warning says: code, message, the line's text
@@ -345,9 +346,14 @@ def _inputs(program: Program) -> list[Directive]:
 
 
 def mark_of(path: Path) -> Mark:
-    """What tells the version of a file that is there from others; None if there is none."""
+    """What tells the version of a file that is there from others; None if there is none.
+
+    Of a folder, those of its files.
+    """
     try:
         status = os.stat(path)
     except OSError:
         return None
+    if stat.S_ISDIR(status.st_mode):
+        return tuple(part for file in sorted(path.iterdir()) for part in mark_of(file) or ())
     return status.st_ino, status.st_size, status.st_mtime_ns

@@ -179,8 +179,8 @@ class Instance:
         self.functors = Functors(self.arena, linked, self.codes, users.functors)
         self.strata, self.called = strata, users
         self.run = Run(self.arena, linked.program, self.functors.reply, strata.run, self.gate)
-        self.limits = Limits(program, self.arena, linked.ids)
-        self.run.watch = partial(between, self.arena, linked, self.limits)
+        self.limits = Limits(program, self.arena, linked)
+        self.run.watch = partial(between, self.arena, self.limits)
 
     @property
     def plan(self) -> Plan:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import EllipsisType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from deltafix.datalog.clauses import ClauseParser
 from deltafix.datalog.cursor import SyntaxFault
@@ -28,7 +28,7 @@ from deltafix.facts.schema import (
 from deltafix.facts.values import Value, show_value
 from deltafix.rules.ast import BASES, Atom, Dominates, Rule
 from deltafix.rules.kinds import EXAMPLES
-from deltafix.rules.terms import Term, Var, Wildcard, constant
+from deltafix.rules.terms import Call, Const, Term, Var, Wildcard, constant
 
 if TYPE_CHECKING:
     from deltafix.engine.database import Database
@@ -68,7 +68,8 @@ def read_facts(text: str, schemas: Mapping[str, Schema]) -> list[tuple[str, Row]
     facts: list[tuple[str, Row]] = []
     for atom in _atoms(text):
         schema = _schema_of(atom, text, schemas)
-        row = tuple(_fitting(column, term, text, schema) for column, term in _cells(schema, atom))
+        cells = _cells(schema, atom)
+        row = tuple(_fitting(column, _said(column, term), text, schema) for column, term in cells)
         facts.append((atom.relation, row))
     return facts
 
@@ -82,16 +83,16 @@ def followed(db: Database, text: str) -> list[tuple[str, Row]]:
 
 
 def read_query(text: str, schemas: Mapping[str, Schema]) -> Query:
-    """One atom: `path("a", X)`. Raises as `read_facts` does."""
-    atoms = _atoms(text)
-    if len(atoms) > 1:
-        raise _wrong(text, atoms[1], "a query is one atom", "name the join in a rule and ask that")
-    (atom,) = atoms
-    schema = _schema_of(atom, text, schemas)
+    """One atom: `path("a", X)`. Raises as `read_facts` does.
+
+    In a column of floats `inf` and `nan` are values, as rows show them, and no variables.
+    """
+    atom, schema = _atom(text, schemas)
     pattern: list[Value | EllipsisType] = []
     variables: dict[str, list[int]] = {}
     for position, (column, term) in enumerate(_cells(schema, atom)):
         value: Value | EllipsisType = ...
+        term = _spelt(term) if column.type == "float" else term  # noqa: PLW2901
         if isinstance(term, Var):
             variables.setdefault(term.name, []).append(position)
         elif not isinstance(term, Wildcard):
@@ -103,15 +104,46 @@ def read_query(text: str, schemas: Mapping[str, Schema]) -> Query:
 
 def read_ground(text: str, schemas: Mapping[str, Schema]) -> tuple[str, Row]:
     """One fact: `path("a", "c")`. Raises as `read_query` does, and for a variable or `_`."""
-    query = read_query(text, schemas)
-    for column, value in zip(schemas[query.relation].columns, query.pattern, strict=True):
-        if value is ...:
-            (atom,) = _atoms(text)
+    atom, schema = _atom(text, schemas)
+    row = []
+    for column, written in _cells(schema, atom):
+        term = _said(column, written)
+        if isinstance(term, Var | Wildcard):
             message = f"column `{column.name}` has no value: one row is asked about, not several"
             asked = f"`? {text.strip()}` in `deltafix shell` lists the rows"
             hint = f"give every column a constant; {asked}"
-            raise _wrong(text, atom, message, hint)
-    return query.relation, tuple(value for value in query.pattern if value is not ...)
+            if isinstance(term, Var) and column.type == "symbol":
+                message += f"; `{term.name}` is a variable"
+                hint = f'a text stands in quotes: "{term.name}"; {asked}'
+            raise _wrong(text, term, message, hint)
+        row.append(_fitting(column, term, text, schema))
+    return atom.relation, tuple(row)
+
+
+def _atom(text: str, schemas: Mapping[str, Schema]) -> tuple[Atom, Schema]:
+    """The one atom of a text, and its relation."""
+    atoms = _atoms(text)
+    if len(atoms) > 1:
+        raise _wrong(text, atoms[1], "a query is one atom", "name the join in a rule and ask that")
+    return atoms[0], _schema_of(atoms[0], text, schemas)
+
+
+_FLOATS: Final = frozenset({"inf", "nan"})
+"""Floats that a program computes and has no literal for, as rows show them."""
+
+
+def _said(column: Column, term: Term) -> Term:
+    """A term as a column takes it: names of floats where there may be floats."""
+    return term if column.type in {"symbol", "number", "unsigned"} else _spelt(term)
+
+
+def _spelt(term: Term) -> Term:
+    """A term in which the names of those floats, in records, too, are their values."""
+    if isinstance(term, Var) and term.name in _FLOATS:
+        return Const(float(term.name), "float", term.span)
+    if isinstance(term, Call) and (term.functor == "neg" or term.functor[0] in "[$"):
+        return replace(term, args=tuple(map(_spelt, term.args)))
+    return term
 
 
 def schema_named(name: str, schemas: Mapping[str, Schema]) -> Schema:
@@ -166,6 +198,8 @@ def _fitting(column: Column, term: Term, text: str, schema: Schema) -> Value:
         value = constant(term)
     except ValueError:
         hint = 'a fact is like edge("a", 1)'
+        if isinstance(term, Var) and column.type == "symbol":
+            hint = f'a text stands in quotes: "{term.name}"'
         raise _wrong(text, term, "expected a constant", hint) from None
     try:
         return schema.check_value(column, 0, _of_literal(column, value))

@@ -14,7 +14,7 @@ leaves a recursive relation over its limit.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -41,6 +41,9 @@ SLICE = 20_000 if JIT_DISABLED else 1_000_000
 As plain Python some fifty times as long a step: a million of them took twenty minutes.
 """
 
+_LEAST_SLICE = 1000
+"""Where `max_recursion`, which is looked at between slices, is so small."""
+
 _ON = frozenset((at.YIELD, at.ASK, at.OUTSIDE, at.SHARE))
 
 STRATEGIES = {
@@ -55,12 +58,16 @@ STRATEGIES = {
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Bounds of one epoch: rows created, facts taken up, seconds, threads. None: no bound."""
+    """Bounds of one epoch: rows created, facts taken up, seconds, threads. None: no bound.
+
+    `max_recursion` is of facts taken up in one stratum that may have no end (`Stage.may_grow`).
+    """
 
     max_rows: int | None = None
     max_rounds: int | None = None
     timeout: float | None = None
     threads: int | None = None
+    max_recursion: int | None = None
 
 
 def set_budget(arena: Arena, budget: Budget) -> None:
@@ -68,8 +75,9 @@ def set_budget(arena: Arena, budget: Budget) -> None:
     arena.cells[at.MAX_ROWS] = budget.max_rows or 0
     arena.cells[at.MAX_ROUNDS] = budget.max_rounds or 0
     arena.cells[at.LANES] = min(processors(), budget.threads or at.MAX_LANES)
-    arena.cells[at.SLICE] = SLICE
-    arena.cells[at.QUOTA] = SLICE
+    length = min(SLICE, max(budget.max_recursion or SLICE, _LEAST_SLICE))
+    arena.cells[at.SLICE] = length
+    arena.cells[at.QUOTA] = length
     arena.cells[at.S_STRATUM] = -1
 
 
@@ -98,13 +106,15 @@ class Run:
     `reply` and `compute` do what it stops for: ASK a functor's value, OUTSIDE for a stratum (which
     is told when the epoch began, and its bounds). Threads share what is large (`lanes`). `size` is
     how many strata the program has; `strata` collects seconds by number of stratum where
-    `BY_STRATUM` is set; `watch` is called between slices, and what it raises ends the epoch.
+    `BY_STRATUM` is set; `watch` is called between slices, with the budget and what had been taken
+    up when each stratum was met (`Limits.check_recursion`), and what it raises ends the epoch.
     Between slices pages that tables have outgrown are given back, too, under `gate`, which other
     threads hold while they read: at the end of the epoch they were 0.9 of 4.9 GB (galen).
     """
 
     __slots__ = (
-        "_arena", "_compute", "_gate", "_lanes", "_reply", "program", "size", "strata", "watch",
+        "_arena", "_compute", "_gate", "_lanes", "_reply", "_taken", "program", "size", "strata",
+        "watch",
     )  # fmt: skip
 
     def __init__(
@@ -123,7 +133,8 @@ class Run:
         self._compute = compute
         self._lanes = Lanes(arena, self._gate)
         self.strata: dict[int, float] = {}
-        self.watch: Callable[[], None] | None = None
+        self.watch: Callable[[Budget, dict[int, int]], None] | None = None
+        self._taken: dict[int, int] = {}
 
     def epoch(self, budget: Budget) -> None:
         """Run an epoch to its end.
@@ -144,6 +155,7 @@ class Run:
         began = began or time.perf_counter()
         last = began
         self.strata.clear()
+        self._taken.clear()
         while outcome in _ON:
             if clocked:
                 last = self._clock(last)
@@ -158,11 +170,11 @@ class Run:
                 self._lanes.run(program, between)
                 between()
             elif numbers[at.C_PROBED] + numbers[at.C_DERIVATIONS] > numbers[at.QUOTA]:
-                numbers[at.QUOTA] += SLICE
+                numbers[at.QUOTA] += numbers[at.SLICE]
                 with self._gate:
                     arena.release(keep=True)
                 if self.watch is not None:
-                    self.watch()
+                    self.watch(budget, self._taken)
             outcome = maintain(words, cells, program)
         if outcome == at.STOPPED:
             _raise(numbers[at.ERROR], budget)
@@ -179,8 +191,8 @@ class Run:
         with self._gate:
             self._arena.release(keep=True)
         if self.watch is not None:
-            self.watch()
-        cells[at.QUOTA] = cells[at.C_PROBED] + cells[at.C_DERIVATIONS] + SLICE
+            self.watch(budget, self._taken)
+        cells[at.QUOTA] = cells[at.C_PROBED] + cells[at.C_DERIVATIONS] + cells[at.SLICE]
 
     def _clock(self, last: float) -> float:
         """Add the time since `last` to the stratum that the run is in, or has just left."""
@@ -212,11 +224,13 @@ _SHOWN = 2
 """Relations of a stratum that are named: a line has room for no more."""
 
 
-def between(arena: Arena, linked: Linked, limits: Limits) -> None:
+def between(arena: Arena, limits: Limits, budget: Budget, taken: dict[int, int]) -> None:
     """Hold the rows against the limits, and tell how far the epoch is. Raises BudgetError."""
     limits.check()
+    limits.check_recursion(budget, taken)
     if hearer() is None:
         return
+    linked = limits.linked
     stages, number = linked.plan.stages, stratum_of(arena)
     if 0 <= number < len(stages):
         rows = {
@@ -271,20 +285,22 @@ def stopped(
     limit = message.rpartition("=")[0].rpartition(" ")[2]
     ways_out = ["bound its recursion"] if stages[number].recursive else []
     advice = " or ".join([*ways_out, f"raise {limit}"])
-    return BudgetError(f"{message}, in {shown}; rolled back: {advice}", relations=named)
+    values = {"relations": named, "limit": limit}
+    return BudgetError(f"{message}, in {shown}; rolled back: {advice}", **values)
 
 
 class Limits:
-    """The `limits` of a program; `check` holds the rows at hand against them."""
+    """The `limits` of a program, `linked` as epochs run it; `check` holds rows against them."""
 
-    __slots__ = ("_arena", "limits")
+    __slots__ = ("_arena", "limits", "linked")
 
-    def __init__(self, program: Program, arena: Arena, ids: Mapping[str, int]) -> None:
+    def __init__(self, program: Program, arena: Arena, linked: Linked) -> None:
         self._arena = arena
+        self.linked = linked
         given = [directive for directive in program.directives if directive.kind == "limitsize"]
         recursive = recursive_relations(strata(program)) if given else ()
         self.limits = [
-            (directive.relation, ids[directive.relation], int(directive.parameters["n"]))
+            (directive.relation, linked.ids[directive.relation], int(directive.parameters["n"]))
             for directive in given
             if directive.relation in recursive
         ]
@@ -299,3 +315,26 @@ class Limits:
                     "a recursion that is stopped has no exact answer"
                 )
                 raise BudgetError(message)
+
+    def check_recursion(self, budget: Budget, taken: dict[int, int]) -> None:
+        """Raise BudgetError if the stratum that runs may have no end, and took up too much.
+
+        `taken` says, of each stratum that was met in the epoch, how much had been taken up in it
+        and before when it was first met: a slice behind its start at most, so that no recursion
+        within the bound is ended.
+        """
+        stages, number = self.linked.plan.stages, stratum_of(self._arena)
+        if budget.max_recursion is None or not 0 <= number < len(stages):
+            return
+        facts = int(self._arena.cells[at.C_TAKEN])
+        more = facts - taken.setdefault(number, facts)
+        if more > budget.max_recursion and stages[number].may_grow:
+            raise grew(budget)
+
+
+def grew(budget: Budget) -> BudgetError:
+    """The error of a recursion that may have no end."""
+    return BudgetError(
+        f"a recursion that computes new values had no end after max_recursion="
+        f"{budget.max_recursion} facts; rolled back"
+    )

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NoReturn, Protocol, TypeVar, runtime_checkable
 import numpy as np
 
 from deltafix.engine.link import Linked
-from deltafix.engine.run import Budget
+from deltafix.engine.run import Budget, grew
 from deltafix.engine.store import changed_in_epoch, codes_where, total_of
 from deltafix.engine.threads import whole
 from deltafix.errors import BudgetError, CancelledError, FunctorError, InternalError
@@ -82,11 +82,13 @@ class Bounds:
         self._arena = arena
         self._began = 0.0
         self._budget = Budget()
+        self._may_grow = False
 
-    def begin(self, began: float, budget: Budget) -> None:
+    def begin(self, began: float, budget: Budget, *, may_grow: bool) -> None:
         """An epoch that began at `began` (`time.perf_counter`) comes to an outside stratum."""
         self._began = began
         self._budget = budget
+        self._may_grow = may_grow
 
     def check(self, taken: int) -> None:
         """Raise BudgetError or CancelledError; `taken` facts were made true by the stratum."""
@@ -99,6 +101,8 @@ class Bounds:
             message = f"the epoch took up more than max_rounds={budget.max_rounds} facts"
         elif budget.timeout is not None and time.perf_counter() - self._began > budget.timeout:
             message = f"the epoch took longer than timeout={budget.timeout} s"
+        elif self._may_grow and budget.max_recursion and taken > budget.max_recursion:
+            raise grew(budget)
         else:
             return
         raise BudgetError(f"{message}; rolled back")
@@ -142,7 +146,7 @@ class Strata:
         if number in self._linked.folds:
             self._refuse(self._linked.folds[number])
         self._warm(number)
-        self.bounds.begin(began, budget)
+        self.bounds.begin(began, budget, may_grow=self._linked.plan.stages[number].may_grow)
         ids = self._linked.ids
         changes = self._replaced(number) if number in self.fresh else self._changed(number)
         for name, change in changes.items():
@@ -263,7 +267,7 @@ class Strata:
         if stratum not in self.cold:
             return
         spent = arena.cells[at.C_DERIVATIONS : at.C_ABANDONED + 1].copy()
-        self.bounds.begin(time.perf_counter(), Budget())
+        self.bounds.begin(time.perf_counter(), Budget(), may_grow=False)
         try:
             for name, (computed, held) in self._from_nothing(number, at.WAS).items():
                 if not np.array_equal(_ordered(computed), _ordered(held)):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import gzip
 import sys
 import zlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Final
 
@@ -33,6 +33,7 @@ def read_input(
     warn: Warn = None,
     *,
     may_lack: bool = False,
+    taken: Collection[str] = (),
 ) -> pa.Table | list[Row]:
     """The rows of one `.input` directive.
 
@@ -43,7 +44,7 @@ def read_input(
 
     `warn` hears of values beyond the relation's columns, which Soufflé passes over, and, if the
     folder `may_lack` the file, that it is not there and the relation has no rows. Without it both
-    are errors.
+    are errors. Files that are `taken`, by their names, are other relations', and none is proposed.
 
     Raises:
         SourceError: a file that is missing, unreadable, or outside `folder`; another `IO`.
@@ -78,8 +79,8 @@ def read_input(
     if kind == "jsonfile":
         from deltafix.facts.json_rows import read_json  # noqa: PLC0415
 
-        return read_json(_bytes(path, schema), schema, str(path))
-    return read_file(path, schema, form, warn)
+        return read_json(_bytes(path, schema, taken), schema, str(path))
+    return read_facts(_bytes(path, schema, taken), schema, form, str(path), warn)
 
 
 def input_path(relation: str, parameters: Mapping[str, str], folder: Path) -> Path:
@@ -104,11 +105,11 @@ def read_file(
     return read_facts(_bytes(path, schema), schema, form, str(path), warn)
 
 
-def _bytes(path: Path, schema: Schema) -> bytes:
+def _bytes(path: Path, schema: Schema, taken: Collection[str] = ()) -> bytes:
     try:
         data = path.read_bytes()
     except FileNotFoundError:
-        message = f"{path}: no such fact file for {schema.show()}; {_instead(path)}"
+        message = f"{path}: no such fact file for {schema.show()}; {_instead(path, taken)}"
         raise SourceError(message, path=str(path), relation=schema.relation) from None
     except OSError as error:
         message = f"{path}: cannot be read: {error.strerror or error}"
@@ -116,9 +117,10 @@ def _bytes(path: Path, schema: Schema) -> bytes:
     return _unpacked(data, str(path), schema)
 
 
-def _instead(path: Path) -> str:
+def _instead(path: Path, taken: Collection[str]) -> str:
     """What to do about a file that is not there."""
-    beside = [file.name for file in path.parent.iterdir()] if path.parent.is_dir() else []
+    files = path.parent.iterdir() if path.parent.is_dir() else ()
+    beside = [file.name for file in files if file.name not in taken]
     other = f"{path.stem}.csv"
     if other in beside and other != path.name:
         return f'there is {other}, which `filename="{other}", rfc4180=true` reads'

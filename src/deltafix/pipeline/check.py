@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from deltafix.diagnostics import plural
 from deltafix.engine.state.marks import Marks, set_marks
-from deltafix.errors import DeltafixError
 from deltafix.facts.arrow import arrow_schema
 from deltafix.facts.logical import rows_of, to_logical
 from deltafix.facts.schema import Row, Schema
@@ -28,6 +27,7 @@ from deltafix.pipeline.keeper import peek
 from deltafix.pipeline.keyed import Keying
 from deltafix.pipeline.maintainer import compared, key_breach
 from deltafix.pipeline.portion import Lookable, Portion, Source
+from deltafix.pipeline.problems import Problems
 from deltafix.pipeline.quarantine import refused
 from deltafix.pipeline.signed import SIGN, plain
 from deltafix.pipeline.sink import ParquetSink
@@ -60,7 +60,7 @@ LOOKED: Final = 10_000
 def check(config: Config) -> Iterator[str]:
     """A line per input and output. Raises what running would raise, as far as it can be told.
 
-    An input that cannot be taken is told at the end, with all others that cannot.
+    An input or output that cannot be taken is told at the end, with all others that cannot.
     """
     schemas = schemas_of(config.program)
     added = additions(config)
@@ -68,7 +68,7 @@ def check(config: Config) -> Iterator[str]:
     comparison = compared(config.program, added, folder_at(config.state), state)
     seen = _Peek(state.marks, schemas_of(augment(config.program, added)))
     local = config.values["runner"] == "local"
-    errors = []
+    problems = Problems()
     for input_ in config.inputs:
         fed = ", ".join(schemas[name].show() for name in input_.relations)
         if input_.source in (ON_SPARK if local else (*ON_SPARK, *BY_RUNNER)):
@@ -76,28 +76,21 @@ def check(config: Config) -> Iterator[str]:
             continue
         keys = _Keys(input_, config.program, added, schemas)
         keys.is_new = not any(map(state.has_rows, homes_of(input_.relations[0])))
-        try:
+        with problems.noted():
             report, location = _looked(config, input_, schemas, seen, keys)
-        except DeltafixError as error:
-            errors.append(error)
-        else:
             yield f"input {input_.name}: {input_.source} {location} to {fed} ({report})"
-    if errors:
-        first, *others = errors
-        if not others:
-            raise first
-        rest = "".join(f"\nerror[{error.code}]: {error}" for error in others)
-        raise type(first)(f"{first}{rest}")
     for output in config.outputs:
         schema = schemas[output.relation]
-        sink = ParquetSink(schema, output.path, state.name, keeps_snapshot=False)
-        at = "new" if sink.is_new else f"at epoch {sink.manifest.epoch}"
-        target = make_target(output, schema, "")
-        if target is None:
-            yield f"output {output.relation}: {near(str(output.path))} ({at})"
-        else:
-            where = f"{output.sink} {near(place_of(output))}"
-            yield f"output {output.relation}: {where} ({at}; the target is not looked at)"
+        with problems.noted():
+            sink = ParquetSink(schema, output.path, state.name, keeps_snapshot=False)
+            at = "new" if sink.is_new else f"at epoch {sink.manifest.epoch}"
+            target = make_target(output, schema, "")
+            if target is None:
+                yield f"output {output.relation}: {near(str(output.path))} ({at})"
+            else:
+                where = f"{output.sink} {near(place_of(output))}"
+                yield f"output {output.relation}: {where} ({at}; the target is not looked at)"
+    problems.tell()
     if comparison.is_asked:
         yield f"the rules have changed ({comparison.change.show()}); {comparison.change.ways}"
     yield f"{config.path}: ok"

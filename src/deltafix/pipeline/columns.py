@@ -24,7 +24,7 @@ from deltafix.facts.logical import as_columns
 from deltafix.facts.schema import Column, Schema
 from deltafix.facts.values import OPTIONAL, read_real, read_whole
 from deltafix.pipeline.keyed import NO_KEY, Keying, blank
-from deltafix.pipeline.signed import Bad, Signed, signed_table
+from deltafix.pipeline.signed import Bad, Signed, Span, signed_table
 
 _PLUS = ("+", "+1", "1", "insert", "update_postimage", "true")
 _MINUS = ("-", "-1", "delete", "update_preimage", "false")
@@ -143,22 +143,24 @@ def fit(
         reasons = {**odd, **reasons}
     rows = pa.table(dict(zip(schema.names, arrays, strict=True)))
     bad = []
+    unit: Any = np.array(messages) if len(messages) else np.arange(table.num_rows)
+    named = "message" if len(messages) else "row"
+    numbers: Any = before + unit + 1
     if reasons:
         wrong = np.array(sorted(reasons))
-        unit, named = np.arange(table.num_rows), "row"
         if len(messages):
-            unit, named = np.array(messages), "message"
             wrong = wrong[np.unique(unit[wrong], return_index=True)[1]]  # one of each message
         for index, row in zip(wrong, table.take(pa.array(wrong)).to_pylist(), strict=True):
             bad.append(Bad(reasons[index], f"{origin}, {named} {before + unit[index] + 1}", row))
-        good = pa.array(np.flatnonzero(~np.isin(unit, unit[wrong])))
+        good = np.flatnonzero(~np.isin(unit, unit[wrong]))
+        numbers, good = numbers[good], pa.array(good)
         rows = rows.take(good)
         signs = signs if isinstance(signs, int) else signs.take(good)
         versions = [array.take(good) for array in versions]
     signed = signed_table(schema, rows, signs)
     for name, array in zip(keying.versions, versions, strict=True):
         signed = signed.append_column(name, array)
-    return Signed(schema, signed, bad)
+    return Signed(schema, signed, bad, (Span(origin, numbers, named),))
 
 
 _PLAIN_KINDS: dict[str, tuple[type, ...]] = {

@@ -10,7 +10,7 @@ relative to the file's own folder. Nothing here opens a source.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from deltafix.facts.logical import Logical
 from deltafix.facts.schema import Schema
 from deltafix.paths import local_path
 from deltafix.pipeline.keyed import Keying
+from deltafix.pipeline.problems import Problems
 from deltafix.pipeline.sections import (
     require_key,
     require_reading,
@@ -105,7 +106,8 @@ def read_config(path: str | Path, *, executor: str | None = None) -> Config:
         message = f"{path}: cannot be read: {error.strerror or error}"
         raise SourceError(message, path=str(path)) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: not TOML: {error}", path=str(path)) from None
+        way_out = "; text stands in quotes" if "Invalid value" in str(error) else ""
+        raise ConfigError(f"{path}: not TOML: {error}{way_out}", path=str(path)) from None
     return make_config(path, given, executor=executor)
 
 
@@ -120,38 +122,57 @@ def make_config(
 
     With a `program`, `[pipeline]` names none. Raises as `read_config` does.
     """
+    problems = Problems()
     for name in given:
-        if name not in _SECTIONS:
-            close = suggest(name, list(_SECTIONS))
-            valid = "valid: [pipeline], [input.NAME], [output.RELATION], [spark]"
-            hint = f"did you mean [{close}]?" if close else valid
-            raise ConfigError(f"{path}: unknown section [{name}]; {hint}", section=name)
-    head = _table(path, "pipeline", given.get("pipeline"))
-    keys = dict(PIPELINE)
+        with problems.noted():
+            if name not in _SECTIONS:
+                close = suggest(name, list(_SECTIONS))
+                valid = "valid: [pipeline], [input.NAME], [output.RELATION], [spark]"
+                hint = f"did you mean [{close}]?" if close else valid
+                raise ConfigError(f"{path}: unknown section [{name}]; {hint}", section=name)
+    folder, values = path.resolve().parent, dict[str, Any]()
+    with problems.noted():
+        head = _table(path, "pipeline", given.get("pipeline"))
+        keys = dict(PIPELINE)
+        if program is not None:
+            del keys["program"]
+        values |= read_section(f"{path}: [pipeline]", head, keys)
+        values["executor"] = executor or values["executor"]
+        _require_executor(path, values)
+    with problems.noted():
+        if program is None and values:
+            program = _program(folder / local_path(values["program"]), values["dialect"], given)
+    schemas = None if program is None else schemas_of(program)
     if program is not None:
-        del keys["program"]
-    values = read_section(f"{path}: [pipeline]", head, keys)
-    values["executor"] = executor or values["executor"]
-    folder = path.resolve().parent
-    if program is None:
-        program = _program(folder / local_path(values["program"]), values["dialect"], given)
-    schemas = schemas_of(program)
-    require_tables(path, program, given)
-    if isinstance(program, TableProgram):
+        require_tables(path, program, given, problems)
+    if isinstance(program, TableProgram) and schemas is not None:
         schemas = {name: schemas[name] for name in (*program.tables, *program.views)}
-    inputs = tuple(
-        _input(path, name, _table(path, f"input.{name}", section), schemas)
-        for name, section in _table(path, "input", given.get("input", {})).items()
-    )
-    state = _relative(folder, values["state"])
-    _require_executor(path, values)
-    outputs = tuple(
-        _output(path, name, _table(path, f"output.{name}", section), schemas, state)
-        for name, section in _table(path, "output", given.get("output", {})).items()
-    )
-    _apart(path, inputs, outputs)
-    spark = _settings(path, "spark", _table(path, "spark", given.get("spark", {})))
-    return Config(path, program, state, inputs, outputs, values, spark)
+    state = _relative(folder, values.get("state", "state"))
+    inputs, outputs = list[InputConfig](), list[OutputConfig]()
+    for name, section in _sections_of(path, "input", given, problems):
+        with problems.noted():
+            read = _input(path, name, _table(path, f"input.{name}", section), schemas)
+            inputs += [] if read is None else [read]
+    for name, section in _sections_of(path, "output", given, problems):
+        with problems.noted():
+            shown = _output(path, name, _table(path, f"output.{name}", section), schemas, state)
+            outputs += [] if shown is None else [shown]
+    with problems.noted():
+        _apart(path, inputs, outputs)
+    spark = dict[str, str]()
+    with problems.noted():
+        spark |= _settings(path, "spark", _table(path, "spark", given.get("spark", {})))
+    problems.tell()
+    assert program is not None  # noqa: S101  that it is not there was told
+    return Config(path, program, state, tuple(inputs), tuple(outputs), values, spark)
+
+
+def _sections_of(
+    path: Path, kind: str, given: Mapping[str, Any], problems: Problems
+) -> Iterator[tuple[str, Any]]:
+    """The sections of inputs or outputs, by names."""
+    with problems.noted():
+        yield from _table(path, kind, given.get(kind, {})).items()
 
 
 def _require_executor(path: Path, values: Mapping[str, Any]) -> None:
@@ -226,16 +247,24 @@ def _settings(path: Path, name: str, given: Mapping[str, Any]) -> dict[str, str]
 
 
 def _input(
-    path: Path, name: str, given: dict[str, Any], schemas: Mapping[str, Schema]
-) -> InputConfig:
+    path: Path, name: str, given: dict[str, Any], schemas: Mapping[str, Schema] | None
+) -> InputConfig | None:
+    """An input; None where no schemas are known that its section is to fit."""
     where = f"{path}: [input.{name}]"
     source = given.get("source")
     if not isinstance(source, str) or source not in INPUT:
         valid = " or ".join(f'"{kind}"' for kind in INPUT)
+        if source in ("csv", "json", "parquet"):
+            valid = (
+                f'"files" (changes, or with mode = "rows" rows) or "snapshot" (each file is all '
+                f'rows), with format = "{source}"'
+            )
         problem = "there is no source" if source is None else f"source = {source!r} is not valid"
         raise ConfigError(f"{where} {problem}; it takes {valid}", key="source", value=source)
     rest = {key: value for key, value in given.items() if key != "source"}
     values = read_section(where, rest, INPUT[source])
+    if schemas is None:
+        return None
     relations = tuple(values.get("relations") or (name,))
     for relation in relations:
         schema = _declared(where, relation, schemas)
@@ -269,10 +298,14 @@ def _input(
 
 
 def _output(
-    path: Path, name: str, given: dict[str, Any], schemas: Mapping[str, Schema], state: Folder
-) -> OutputConfig:
+    path: Path,
+    name: str,
+    given: dict[str, Any],
+    schemas: Mapping[str, Schema] | None,
+    state: Folder,
+) -> OutputConfig | None:
+    """An output; None where no schemas are known that its section is to fit."""
     where = f"{path}: [output.{name}]"
-    schema = _declared(where, name, schemas)
     sink = given.get("sink", "parquet")
     if not isinstance(sink, str) or sink not in OUTPUT:
         valid = " or ".join(f'"{kind}"' for kind in OUTPUT)
@@ -280,6 +313,9 @@ def _output(
         raise ConfigError(message, key="sink", value=sink)
     rest = {key: value for key, value in given.items() if key != "sink"}
     values = read_section(where, rest, OUTPUT[sink])
+    if schemas is None:
+        return None
+    schema = _declared(where, name, schemas)
     for column in values.get("key") or ():
         if column not in schema.names:
             message = f"{where} key: {schema.show()} has no column {column!r}"
@@ -310,7 +346,7 @@ def _declared(where: str, name: str, schemas: Mapping[str, Schema]) -> Schema:
     return schema
 
 
-def _apart(path: Path, inputs: tuple[InputConfig, ...], outputs: tuple[OutputConfig, ...]) -> None:
+def _apart(path: Path, inputs: Sequence[InputConfig], outputs: Sequence[OutputConfig]) -> None:
     """No relation is fed twice, no folder is written twice."""
     fed: dict[str, str] = {}
     for input_ in inputs:

@@ -87,10 +87,10 @@ def late_rows(policy: Policy, signed: Signed, high: int | None) -> int | None:
         if policy.late == "bad" and late.any():
             limits = (int(high) - policy.lateness for high in highs[late])
             rows = _said(signed.schema, signed.table.filter(pa.array(late)), policy.keying.key)
-            for limit, row in zip(limits, rows, strict=True):
+            for index, limit, row in zip(np.flatnonzero(late), limits, rows, strict=True):
                 reason = f"late: its version is below {limit}"
-                signed.bad.append(Bad(reason, signed.schema.relation, row))
-        signed.table = signed.table.filter(pa.array(~late))
+                signed.bad.append(Bad(reason, signed.place(int(index)), row))
+        signed.keep(~late)
     return int(highs[-1])
 
 
@@ -146,7 +146,7 @@ def bad_rows(signed: Signed, reason: str, indices: Ints) -> list[Bad]:
     """The rows at these places of a table as bad ones."""
     columns = signed.table.select(list(signed.schema.names)).take(pa.array(indices))
     rows = to_logical(signed.schema, plain(signed.schema, columns)).to_pylist()
-    return [Bad(reason, signed.schema.relation, row) for row in rows]
+    return [Bad(reason, signed.place(i), row) for i, row in zip(indices, rows, strict=True)]
 
 
 def judge(

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from deltafix.errors import ConfigError
 from deltafix.facts.schema import Schema
+from deltafix.pipeline.problems import Problems
 from deltafix.pipeline.settings import INPUT, takes
 from deltafix.rules.ast import Program
 from deltafix.rules.tables import TableProgram
@@ -22,19 +23,22 @@ KEY_TYPES: Final = ("number", "unsigned", "symbol")
 _SLOT = re.compile(r"[a-z0-9_]{1,63}")
 
 
-def require_tables(path: Path, program: Program, given: Mapping[str, Any]) -> None:
-    """Raise ConfigError where inputs and outputs are not what SQL declares as such.
+def require_tables(
+    path: Path, program: Program, given: Mapping[str, Any], problems: Problems
+) -> None:
+    """Note a ConfigError where inputs and outputs are not what SQL declares as such.
 
     Of other programs, what only views of SQL have is refused.
     """
     views = program.views if isinstance(program, TableProgram) else {}
     for name, section in _sections(given, "output"):
-        if section.get("duplicates") and name not in views:
-            message = (
-                f"{path}: [output.{name}] duplicates says nothing of {name}, which is no view of "
-                "SQL; leave it out"
-            )
-            raise ConfigError(message, key="duplicates", value=section["duplicates"])
+        with problems.noted():
+            if section.get("duplicates") and name not in views:
+                message = (
+                    f"{path}: [output.{name}] duplicates says nothing of {name}, which is no view "
+                    "of SQL; leave it out"
+                )
+                raise ConfigError(message, key="duplicates", value=section["duplicates"])
     if not isinstance(program, TableProgram):
         return
     for name, section in _sections(given, "input"):
@@ -46,10 +50,12 @@ def require_tables(path: Path, program: Program, given: Mapping[str, Any]) -> No
         can_say = takes(source, str(section.get("mode", mode)), "duplicates")
         for relation in section.get("relations") or (name,):
             options = (section.get("duplicates"), section.get("key"))
-            require_table(where, program, relation, *options, can_say=can_say)
+            with problems.noted():
+                require_table(where, program, relation, *options, can_say=can_say)
     for name, _ in _sections(given, "output"):
-        if name in program.bags:
-            raise ConfigError(f"{path}: [output.{name}] {of_bag(name)}", value=name)
+        with problems.noted():
+            if name in program.bags:
+                raise ConfigError(f"{path}: [output.{name}] {of_bag(name)}", value=name)
 
 
 def of_bag(name: str, word: str = "") -> str:

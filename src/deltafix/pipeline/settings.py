@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from deltafix.diagnostics import did_you_mean
 from deltafix.errors import ConfigError
+from deltafix.pipeline.problems import Problems
 
 _PLAIN: Final = (str, int, bool)
 
@@ -210,21 +211,24 @@ def read_section(where: str, given: Mapping[str, Any], keys: Section) -> dict[st
         given: the section as TOML.
         keys: what it takes.
 
-    Raises ConfigError for the first key that is unknown, missing, or of a value it does not take.
+    Raises ConfigError for the keys that are unknown, missing, or of a value they do not take.
     """
+    problems = Problems()
     for name, value in given.items():
         key = keys.get(name)
-        if key is None:
-            hint = did_you_mean(name, keys, f"valid: {', '.join(sorted(keys))}", "'")
-            raise ConfigError(f"{where} unknown key {name!r}; {hint}", key=name)
-        if not key.fits(value):
-            shown = f'"{value}"' if isinstance(value, str) else value
-            message = f"{where} {name} = {shown} is not valid; it takes {key.valid()}"
-            raise ConfigError(message, key=name, value=value)
-    missing = [name for name, key in keys.items() if key.default is REQUIRED and name not in given]
-    if missing:
-        message = f"{where} has no {missing[0]!r}; it takes {keys[missing[0]].valid()}"
-        raise ConfigError(message, key=missing[0])
+        with problems.noted():
+            if key is None:
+                hint = did_you_mean(name, keys, f"valid: {', '.join(sorted(keys))}", "'")
+                raise ConfigError(f"{where} unknown key {name!r}; {hint}", key=name)
+            if not key.fits(value):
+                shown = f'"{value}"' if isinstance(value, str) else value
+                message = f"{where} {name} = {shown} is not valid; it takes {key.valid()}"
+                raise ConfigError(message, key=name, value=value)
+    for name, key in keys.items():
+        with problems.noted():
+            if key.default is REQUIRED and name not in given:
+                raise ConfigError(f"{where} has no {name!r}; it takes {key.valid()}", key=name)
+    problems.tell()
     values = {name: given.get(name, key.default) for name, key in keys.items()}
     for name, value in values.items():
         if keys[name].kind is list and isinstance(value, str):

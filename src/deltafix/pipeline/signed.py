@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -37,13 +37,25 @@ class Bad:
     row: Any
 
 
+class Span(NamedTuple):
+    """Rows side by side that one file or message brought, by their numbers there."""
+
+    origin: str
+    numbers: Any  # an array
+    called: str = "row"
+
+
 @dataclass(slots=True)
 class Signed:
-    """Signed rows of one relation as read: the good ones as a table, the others one by one."""
+    """Signed rows of one relation as read: the good ones as a table, the others one by one.
+
+    `spans` say where the rows of the table come from, in their order, where that is known.
+    """
 
     schema: Schema
     table: pa.Table
     bad: list[Bad] = field(default_factory=list)
+    spans: tuple[Span, ...] = ()
 
     @property
     def good(self) -> int:
@@ -67,11 +79,37 @@ class Signed:
 
     def head(self, limit: int) -> Signed:
         """The first rows, without bad ones."""
-        return Signed(self.schema, self.table.slice(0, limit))
+        return self.part(0, limit, [])
+
+    def part(self, start: int, size: int, bad: list[Bad]) -> Signed:
+        """Some rows side by side, and bad ones."""
+        spans, first = [], 0  # the first row of a span
+        for span in self.spans:
+            numbers = span.numbers[max(0, start - first) : max(0, start + size - first)]
+            first += len(span.numbers)
+            spans += [span._replace(numbers=numbers)] if len(numbers) else []
+        return Signed(self.schema, self.table.slice(start, size), bad, tuple(spans))
+
+    def keep(self, mask: Any) -> None:
+        """Leave only some rows, by an array of truths."""
+        spans, start = [], 0
+        for span in self.spans:
+            kept = mask[start : start + len(span.numbers)]
+            start += len(span.numbers)
+            spans.append(span._replace(numbers=span.numbers[kept]))
+        self.table, self.spans = self.table.filter(pa.array(mask)), tuple(spans)
+
+    def place(self, index: int) -> str:
+        """Where a row of the table comes from; else whose row it is."""
+        for span in self.spans:
+            if index < len(span.numbers):
+                return f"{span.origin}, {span.called} {span.numbers[index]}"
+            index -= len(span.numbers)
+        return self.schema.relation
 
     def copy(self) -> Signed:
         """The same rows, of which some can be set aside."""
-        return Signed(self.schema, self.table, [*self.bad])
+        return Signed(self.schema, self.table, [*self.bad], self.spans)
 
 
 def join(parts: Sequence[Signed]) -> Signed:
@@ -82,7 +120,9 @@ def join(parts: Sequence[Signed]) -> Signed:
     if any(table.schema != tables[0].schema for table in tables):
         tables = [plain(part.schema, part.table) for part in parts]
     bad = [row for part in parts for row in part.bad]
-    return Signed(parts[0].schema, pa.concat_tables(tables), bad)
+    spans = [span for part in parts for span in part.spans]
+    is_known = all(part.spans or not part.good for part in parts)
+    return Signed(parts[0].schema, pa.concat_tables(tables), bad, tuple(spans if is_known else ()))
 
 
 def signed_table(schema: Schema, rows: pa.Table, sign: Any) -> pa.Table:

@@ -156,6 +156,22 @@ class Clause:
         """The literals that read relations, in order: each pass asks, of each clause."""
         return tuple([literal for literal in self.body if isinstance(literal, Match | Absent)])
 
+    @property
+    def computes_head(self) -> bool:
+        """Whether a value of the head is computed, and not only copied or taken out of a record."""
+        shown, seen = {arg for arg in self.args if isinstance(arg, Slot)}, 0
+        while len(shown) > seen:
+            seen = len(shown)
+            for literal in self.body:
+                if isinstance(literal, Apply) and literal.target in shown:
+                    if not literal.fields:
+                        return True
+                    shown.update(slots_of(literal))
+                elif isinstance(literal, Compare) and literal.op == "=":
+                    sides = slots_of(literal)
+                    shown.update(sides if shown.intersection(sides) else ())
+        return False
+
     def __str__(self) -> str:
         shown = f"{self.head}({', '.join(map(str, self.args))})"
         return f"{shown} :- {', '.join(map(str, self.body))}." if self.body else f"{shown}."

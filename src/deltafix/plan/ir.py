@@ -181,6 +181,19 @@ class Stage:
     is_pipelined: bool = False
 
     @property
+    def may_grow(self) -> bool:
+        """Whether its recursion computes values that no row had, so that it may have no end.
+
+        O(clauses). What only copies values has an end: there are so many rows of the values there
+        are.
+        """
+        beyond = () if self.outside is None else self.outside.layer.clauses
+        return self.recursive and any(
+            clause.computes_head and any(atom.relation in self.relations for atom in clause.atoms)
+            for clause in (*self.clauses, *beyond)
+        )
+
+    @property
     def clauses(self) -> tuple[Clause, ...]:
         """The clauses that the kernel runs, each once."""
         run = (*self.const, *self.lower, *self.same)

@@ -8,6 +8,7 @@ passes has at most one of these, over columns that allow it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from deltafix.diagnostics import Diagnostic, Span, did_you_mean, suggest
 from deltafix.facts.logical_types import NAMES
@@ -17,6 +18,14 @@ from deltafix.rules.terms import Aggregate, Call, Const, Wildcard
 from deltafix.rules.walk import is_constructor, subterms, terms_of
 
 _PAIR = 2
+
+_ELSEWHERE: Final = {
+    **dict.fromkeys(("string", "str", "text", "varchar", "char"), "symbol"),
+    **dict.fromkeys(("int", "integer", "bigint", "long", "int64", "i64", "signed"), "number"),
+    **dict.fromkeys(("double", "real", "float64", "f64"), "float"),
+    **dict.fromkeys(("uint", "uint64", "u64"), "unsigned"),
+}
+"""Base types by their names elsewhere."""
 
 
 def check_declarations(program: Program) -> Iterator[Diagnostic]:
@@ -36,7 +45,9 @@ def check_declarations(program: Program) -> Iterator[Diagnostic]:
         if attribute.type not in types and program.logical(attribute.type) is None
     ]
     for attribute in unknown:
+        elsewhere = _ELSEWHERE.get(attribute.type.lower())
         hint = did_you_mean(attribute.type, [*types, *NAMES], f"valid: {' '.join(types)}")
+        hint = hint if elsewhere is None else f"it is called `{elsewhere}`"
         yield Diagnostic("DF113", f"there is no type `{attribute.type}`", attribute.span, hint)
     if unknown:
         return

@@ -80,8 +80,10 @@ def connect(
         path: `":memory:"`, or a state folder (made if it is not there), by path or by URL: its
             tables, views and rows outlive the process, and what is committed outlives its end.
         dialect: whose SQL the statements are: `duckdb`, `postgres` or `spark`.
-        settings: `max_rows`, `max_rounds`, `timeout`, `threads`, `strategy`, `fsync`, as
-            `deltafix.connect` takes them.
+        settings: `max_rows`, `max_rounds`, `max_recursion`, `timeout`, `threads`, `strategy`,
+            `fsync`, as `deltafix.connect` takes them; but `max_recursion` is 10,000,000 where it
+            is not given, and None says that there is none. The statement `SET timeout = 5` sets
+            one of the first five for what follows.
 
     Raises:
         MissingDependencyError: sqlglot is not installed: `pip install 'deltafix[sql]'`.

@@ -20,7 +20,8 @@ from typing import Final, NamedTuple
 
 from deltafix.sql.literals import number
 from deltafix.sql.parameters import is_value, signed
-from deltafix.sql.text import Statement, Wrong, exp, statements
+from deltafix.sql.parsing import Wrong, statements
+from deltafix.sql.text import Statement, exp
 from deltafix.sql.types import MOST_DIGITS, SqlValue
 
 __all__ = ["remembered"]
@@ -48,7 +49,7 @@ _EDITS: Final = (exp.Insert, exp.Update, exp.Delete)
 def remembered(
     text: str, dialect: str, path: str | None = None, wrong: Wrong | None = None
 ) -> Iterator[Statement]:
-    """As `text.statements`; a statement that came before is not read again."""
+    """As `parsing.statements`; a statement that came before is not read again."""
     if len(text) <= _SHORT:
         known = None
         if len(text) <= _WORDS or "?" in text or ":" in text:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from deltafix.engine.folds.accumulators import OWN
 from deltafix.facts.wide import as_number, as_text
 from deltafix.reducers.aggregate import UserReducer
+from deltafix.reducers.ways import Way
 from deltafix.rules.ast import And, Atom, Comparison, Formula, Or, conjunction
 from deltafix.rules.terms import Aggregate, Call, Const, Term, Var
 from deltafix.sql import reducers, statistics
@@ -271,9 +272,11 @@ def read_aggregate(formulas: Formulas, node: exp.Expr, *, window: bool = False) 
             raise builder.refused("ORDER BY in an aggregate", node, "it makes no difference here")
         argument, order = argument.this, argument.expressions
     if isinstance(argument, exp.Distinct):
-        if len(argument.expressions) != 1 or argument.args.get("on"):
-            raise builder.refused("DISTINCT of several", node, "count a SELECT DISTINCT subquery")
-        argument, by_value = argument.expressions[0], True
+        several = _several(argument, builder.statement.dialect) if op == "count" else None
+        if several is None and (len(argument.expressions) != 1 or argument.args.get("on")):
+            way_out = "write COUNT(DISTINCT (a, b)), or count a SELECT DISTINCT subquery"
+            raise builder.refused("DISTINCT of several", node, way_out)
+        argument, by_value = several or argument.expressions[0], True
         if op in _UNITED and any(ordered.this != argument for ordered in order):
             way_out = "order by what is aggregated, or by nothing"
             raise builder.refused("DISTINCT with another ORDER BY", node, way_out)
@@ -298,6 +301,29 @@ def read_aggregate(formulas: Formulas, node: exp.Expr, *, window: bool = False) 
         message = f"an aggregate inside {inner.key.upper()}"
         raise builder.statement.wrong(message, nested[0], "aggregate a grouped subquery")
     return AggregateCall(op, argument, by_value, node, tuple(order), setting, listed)
+
+
+def _several(distinct: exp.Distinct, dialect: str) -> exp.Expr | None:
+    """A row of values that is counted, as a struct; None where one value is.
+
+    `DISTINCT (a, b)` counts rows with NULLs, and Spark's `DISTINCT a, b` none of them.
+    """
+    values = distinct.expressions
+    is_row = len(values) == 1 and isinstance(values[0], exp.Tuple)
+    if not is_row and (dialect != "spark" or len(values) == 1):
+        return None
+    values = values[0].expressions if is_row else values
+    fields = [
+        exp.PropertyEQ(this=exp.to_identifier(f"v{place}"), expression=value.copy())
+        for place, value in enumerate(values)
+    ]
+    row = exp.Struct(expressions=fields)
+    if is_row:
+        return row
+    known = exp.and_(
+        *(exp.not_(exp.Is(this=value.copy(), expression=exp.Null())) for value in values)
+    )
+    return exp.Case(ifs=[exp.If(this=known, true=row)])
 
 
 def _as_meant(inner: exp.Expr, dialect: str) -> exp.Expr:
@@ -435,7 +461,7 @@ def _reducer(
         else:
             result = array_of(listed.type, formulas.scope.statement, aggregate.node)
             base, most = listed.type.base, 1 if op in _PICKED else None
-            ways.append(reducers.Way(listed.nullable))
+            ways.append(Way(listed.nullable))
             if op == "last":
                 ways = [
                     by._replace(descending=not by.descending, nulls_first=not by.nulls_first)
@@ -456,7 +482,7 @@ def _reducer(
     if op in _SHAPES:
         return make(op, statistics.Shape(op), "float", "float"), DOUBLE
     ddof, root = int(op in _SAMPLES), op.startswith("deviation")
-    reducer = _over(kind, reducers.variance(ddof=ddof, root=root, scale=kind.scale), DOUBLE)
+    reducer = _over(kind, reducers.Spread(ddof=ddof, root=root, scale=kind.scale), DOUBLE)
     return make(f"{op}_{kind.scale}", reducer, kind.base, "float"), DOUBLE
 
 
@@ -489,11 +515,11 @@ def _over(kind: SqlType, reducer: UserReducer, result: SqlType) -> UserReducer:
     return reducers.Wide(reducer, as_text if result.is_wide else itself)
 
 
-def way(key: Operand | Column, node: exp.Ordered | None) -> reducers.Way:
+def way(key: Operand | Column, node: exp.Ordered | None) -> Way:
     """How an ORDER BY sorts a key; one that it does not name ascends, NULLs last."""
     down, first = (node and node.args.get(word) for word in ("desc", "nulls_first"))
     is_plain = key.type.base in ("number", "unsigned", "symbol")
-    return reducers.Way(key.nullable, bool(down), bool(first), is_plain)
+    return Way(key.nullable, bool(down), bool(first), is_plain)
 
 
 def reducer_of(

@@ -21,10 +21,11 @@ from deltafix.sql import constraints
 from deltafix.sql.builder import Builder
 from deltafix.sql.catalog import Catalog, Definition, Seen
 from deltafix.sql.constraints import Named, own, references, renamed
+from deltafix.sql.parsing import statements
 from deltafix.sql.rows import encoded
 from deltafix.sql.scalar import over
 from deltafix.sql.tables import Table, bare_table, table_of
-from deltafix.sql.text import Rules, Statement, exp, statements
+from deltafix.sql.text import Rules, Statement, exp
 from deltafix.sql.types import Column, SqlValue, decode, decode_rows, shown_rows
 
 __all__ = ["ALTERS", "Altered", "altered"]

@@ -200,6 +200,7 @@ _WORDS: Final = {
     "locks": "FOR UPDATE",
     "sample": "TABLESAMPLE",
     "search": "SEARCH or CYCLE",
+    "tables": "DELETE without FROM",
     "this": "an argument",
     "zone": "a zone",
 }
@@ -216,6 +217,7 @@ _WAYS_OUT: Final = {
     "percent": "write LIMIT and a number",
     "step": "UNNEST WITH ORDINALITY, and take the places by their numbers",
     "symmetric": "write two comparisons",
+    "tables": "write DELETE FROM",
     "unnest": "write IN (a, b) or IN (SELECT ...)",
     "with_ties": "write LIMIT and a number",
     "zone": "leave the zone out: days and hours are those of UTC",

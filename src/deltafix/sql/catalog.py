@@ -22,11 +22,12 @@ from deltafix.rules.ast import FunctorDecl, Program
 from deltafix.rules.logical import logical_functor
 from deltafix.rules.strata import dependencies, unstratified
 from deltafix.sql.builder import Builder, Relation
+from deltafix.sql.parsing import statements
 from deltafix.sql.query import relation
 from deltafix.sql.rules import rules_as_relation, wrong
 from deltafix.sql.scope import Scope
 from deltafix.sql.tables import ForeignKey, Table, check_properties, table_of
-from deltafix.sql.text import Rules, Statement, exp, statements
+from deltafix.sql.text import Rules, Statement, exp
 from deltafix.sql.types import (
     NATIVE_FUNCTORS,
     NULLABLE_TYPES,

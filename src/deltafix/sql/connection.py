@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from deltafix.diagnostics import suggest
 from deltafix.doing import hearer, tell
@@ -29,16 +29,20 @@ from deltafix.sql.builder import Builder
 from deltafix.sql.catalog import check_rules, compiled, created
 from deltafix.sql.cursor import Cursor
 from deltafix.sql.definitions import Definitions
+from deltafix.sql.maintained import BOUNDS
 from deltafix.sql.merging import merge
 from deltafix.sql.parameters import Parameters, bound
+from deltafix.sql.parsing import Wrong
 from deltafix.sql.query import relation
 from deltafix.sql.rows import CodedEdit, given, replaced
 from deltafix.sql.scope import Scope
 from deltafix.sql.tables import Table
-from deltafix.sql.text import DIALECTS, Rules, Statement, Wrong, exp
+from deltafix.sql.text import DIALECTS, Rules, Statement, exp
 from deltafix.sql.transactions import Transaction
 from deltafix.sql.types import TEXT, Column, SqlValue
-from deltafix.sql.why import Reason, why, why_not
+
+if TYPE_CHECKING:
+    from deltafix.sql.why import Reason
 
 __all__ = ["Connection"]
 
@@ -232,8 +236,10 @@ class Connection(Definitions):
             raise statement.refused(f"{statement.verb} like this", node, ALTERS)
         way_out = (
             "statements are CREATE TABLE, CREATE MATERIALIZED VIEW, ALTER TABLE, DROP, INSERT, "
-            "UPDATE, DELETE, TRUNCATE, MERGE, SELECT, EXPLAIN, BEGIN, COMMIT, ROLLBACK"
+            "UPDATE, DELETE, TRUNCATE, MERGE, SELECT, EXPLAIN, SET, BEGIN, COMMIT, ROLLBACK"
         )
+        close = suggest(statement.verb, _VERBS)
+        way_out = f"did you mean {close}?" if close else way_out
         raise statement.refused(f"the statement {statement.verb}", node, way_out)
 
     def _control(self, statement: Statement) -> int:
@@ -271,9 +277,39 @@ class Connection(Definitions):
             self.take(edit, alone=True)
         return sum(edit.size for edit in truncations)
 
+    def _set(self, statement: Statement, node: exp.Set) -> int:
+        """SET a bound of the epochs that follow."""
+        for item in node.expressions:
+            given = item.this
+            target, value = (
+                (given.this, given.expression) if isinstance(given, exp.EQ) else (item, item)
+            )
+            name = target.name
+            if item.args.get("kind") or name not in BOUNDS:
+                way_out = f"leave it out; SET takes {', '.join(BOUNDS)}"
+                close = suggest(name, BOUNDS)
+                way_out = f"did you mean {close}?" if close else way_out
+                raise statement.refused(f"SET of {target.sql(self.dialect)}", node, way_out)
+            number: float | None = None
+            if not isinstance(value, exp.Null):
+                is_number = isinstance(value, exp.Literal) and not value.is_string
+                if (
+                    not is_number
+                    or not (value.is_int or name == "timeout")
+                    or not float(value.this)
+                ):
+                    kind = "seconds" if name == "timeout" else "a whole number above 0"
+                    message = f"{value.sql(self.dialect)} is no bound"
+                    raise statement.wrong(message, value, f"{name} takes {kind}, or NULL for none")
+                number = int(value.this) if value.is_int else float(value.this)
+            self.set_bound(name, number)
+        return 0
+
     def _explain(self, statement: Statement) -> reading.Result:
         node = statement.node
         if statement.explain != "EXPLAIN":
+            from deltafix.sql.why import why, why_not  # noqa: PLC0415  a twentieth of a start
+
             is_there = statement.explain == "EXPLAIN WHY"
             if is_there:
                 shown = [line for reason in why(self, statement) for line in reason.lines()]
@@ -301,6 +337,8 @@ class Connection(Definitions):
 
         Raises SqlRefusedError for a query of more than one table or view.
         """
+        from deltafix.sql.why import why  # noqa: PLC0415  as above
+
         with self._turn:
             self._require_open()
             statement = self._only(query)
@@ -353,10 +391,15 @@ _STATEMENTS: Mapping[Any, Callable[[Connection, Statement, Any], Any]] = Mapping
         exp.Drop: Connection._drop,
         exp.Insert: Connection._edit_by,
         exp.Merge: Connection._merge,
+        exp.Set: Connection._set,
         exp.TruncateTable: Connection._truncate,
         exp.Update: Connection._edit_by,
     }
 )
+_VERBS = (
+    "CREATE TABLE", "CREATE VIEW", "ALTER TABLE", "DROP", "INSERT", "UPDATE", "DELETE", "TRUNCATE",
+    "MERGE", "SELECT", "EXPLAIN", "SET", "BEGIN", "COMMIT", "ROLLBACK",
+)  # fmt: skip
 _CONTROL = frozenset((exp.Transaction, exp.Commit, exp.Rollback))
 
 
@@ -386,6 +429,6 @@ def open_connection(path: str | Path, dialect: str, settings: Mapping[str, Any])
 
 
 _CHECKED = ("strategy", "fsync", "threads")
-_SETTINGS = ("max_rows", "max_rounds", "timeout", *_CHECKED)
+_SETTINGS = tuple(dict.fromkeys((*BOUNDS, *_CHECKED)))
 _FOLDER = ("state", "path", "folder", "file", "database", "db")
 """What others call the argument that has the folder."""

@@ -25,7 +25,8 @@ from deltafix.diagnostics import Span, render_all
 from deltafix.doing import tell
 from deltafix.errors import DbtError, SqlError
 from deltafix.sql.connection import Connection, open_connection
-from deltafix.sql.text import DIALECTS, Statement, exp, normal_name, span_of, statements
+from deltafix.sql.parsing import statements
+from deltafix.sql.text import DIALECTS, Statement, exp, normal_name, span_of
 
 if TYPE_CHECKING:
     from deltafix.sql.files import Nulls

@@ -19,7 +19,8 @@ from deltafix.sql.catalog import created, require_made, require_plan
 from deltafix.sql.editing import Editing
 from deltafix.sql.integrity import require_sound
 from deltafix.sql.maintained import changed_behind
-from deltafix.sql.text import Statement, Wrong, exp
+from deltafix.sql.parsing import Wrong
+from deltafix.sql.text import Statement, exp
 
 
 class Definitions(Editing):

@@ -16,8 +16,9 @@ from typing import Any, Final
 
 from deltafix.facts.schema import Row
 from deltafix.sql.catalog import Catalog, Definition, created
+from deltafix.sql.parsing import statements
 from deltafix.sql.tables import bare_table
-from deltafix.sql.text import Statement, exp, statements
+from deltafix.sql.text import Statement, exp
 
 __all__ = [
     "CATALOG", "REMADE", "UNDO", "WITHOUT", "catalog_mark", "catalog_of", "check", "count_on",

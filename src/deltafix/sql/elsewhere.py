@@ -26,6 +26,10 @@ _INSTEAD: Final = {
     ("CHECKPOINT",): _NOTHING_TO_DO,
     ("COPY",): FROM_FILES,
     ("CREATE", "INDEX"): _INDEX,
+    (
+        "CREATE",
+        "TYPE",
+    ): "an ENUM is a TEXT with CHECK (x IN ('a', 'b')); structs are written in columns",
     ("CREATE", "UNIQUE", "INDEX"): "write UNIQUE (column, ...) into CREATE TABLE",
     ("DESC",): _LIST,
     ("DESCRIBE",): _LIST,
@@ -34,7 +38,6 @@ _INSTEAD: Final = {
     ("OPTIMIZE",): _NOTHING_TO_DO,
     ("PRAGMA",): _NO_SETTINGS,
     ("REFRESH",): "leave it out: views follow their tables with every commit",
-    ("SET",): _NO_SETTINGS,
     ("SHOW",): _LIST,
     ("USE",): _NO_SETTINGS,
     ("VACUUM",): _NOTHING_TO_DO,

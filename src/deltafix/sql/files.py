@@ -42,6 +42,7 @@ __all__ = [
     "lacks_file",
     "read_table",
     "replace_from",
+    "size_of",
     "table_file",
     "take_in",
     "write_view",
@@ -49,8 +50,13 @@ __all__ = [
 
 
 def table_file(folder: Path, name: str) -> Path | None:
-    """The file of a table in a folder, if there is one. Raises SourceError where there are two."""
+    """The file of a table in a folder, if there is one, or the folder of its part files.
+
+    Raises SourceError where there are two.
+    """
     paths = [path for kind in _KINDS if (path := folder / f"{name}.{kind}").is_file()]
+    if _parts(folder / name):
+        paths.append(folder / name)
     if len(paths) > 1:
         shown = " and ".join(path.name for path in paths)
         message = f"{folder} has {shown}, and a table has one file; take one of them away"
@@ -62,10 +68,45 @@ def lacks_file(folder: Path, name: str) -> str:
     """That a table has no file in a folder."""
     said = f"no {name}.parquet and no {name}.csv in {folder}"
     if (folder / name).is_dir():
-        said += (
-            f"; {folder / name} is a folder: pipelines read folders of files, this reads one file"
-        )
+        said += f"; {folder / name} is a folder without a part file of either kind"
     return said
+
+
+def size_of(path: Path) -> int:
+    """The bytes of a table's file, or of its part files."""
+    return sum(part.stat().st_size for part in _parts(path) or [path])
+
+
+def _parts(folder: Path) -> list[Path]:
+    """The files that hold a table's rows together, as Spark and others write them; in order.
+
+    Those whose names begin with `_` or a dot are none, as everywhere.
+    """
+    if not folder.is_dir():
+        return []
+    files = sorted(file for file in folder.iterdir() if file.name[0] not in "_.")
+    return [file for file in files if file.is_file() and file.suffix[1:] in _KINDS]
+
+
+def _read_parts(
+    folder: Path, columns: Sequence[Column], delimiter: str, nulls: Nulls
+) -> tuple[pa.Table, list[str]]:
+    """See `read_table`. Raises SourceError for a folder that is not whole, or has others in it."""
+    busy = folder / "_temporary"
+    if busy.exists():
+        message = f"{folder} is being written: there is {busy}; wait until it is gone"
+        raise SourceError(message, value=str(folder))
+    inner = next(
+        (f for f in sorted(folder.iterdir()) if f.is_dir() and f.name[0] not in "_."), None
+    )
+    if inner is not None:
+        message = f"{folder} has a folder in it, {inner.name}: part files lie side by side"
+        if "=" in inner.name:
+            message += "; write it without partitionBy, or name its columns in a pipeline"
+        raise SourceError(message, value=str(folder))
+    read = [read_table(part, columns, delimiter, nulls) for part in _parts(folder)]
+    others = dict.fromkeys(name for _, names in read for name in names)
+    return pa.concat_tables([rows for rows, _ in read]), [*others]
 
 
 _KINDS = ("parquet", "csv")
@@ -83,9 +124,13 @@ def read_table(
 ) -> tuple[pa.Table, list[str]]:
     """The rows of a file, its columns by name; and which of its columns the table has not.
 
+    Of a folder, those of its part files, one after another.
+
     Raises SourceError, or FactError for what is no CSV: the file cannot be read, lacks a column, or
     has a value that its column does not hold.
     """
+    if path.is_dir():
+        return _read_parts(path, columns, delimiter, nulls)
     names = [column.name for column in columns]
     try:
         is_parquet = path.suffix == ".parquet"
@@ -165,9 +210,24 @@ def placed(error: SqlError, path: Path, rows: pa.Table) -> SourceError:
     if (row := _row(rows, row_indexes[0])) not in reason:
         reason = f"{reason}; the row is {row}"
     if len(row_indexes) > 1:
-        reason = f"{reason}, and {_location(path, row_indexes[1])} has {_row(rows, row_indexes[1])}"
-    message = f"{_location(path, row_indexes[0])}: {reason}"
-    return SourceError(message, path=str(path), line=_line(path, row_indexes[0]))
+        other = _location(*_within(path, row_indexes[1]))
+        reason = f"{reason}, and {other} has {_row(rows, row_indexes[1])}"
+    part, index = _within(path, row_indexes[0])
+    message = f"{_location(part, index)}: {reason}"
+    return SourceError(message, path=str(part), line=_line(part, index))
+
+
+def _within(path: Path, row: int) -> tuple[Path, int]:
+    """The part file that a row of a folder lies in, and which of its rows it is."""
+    for part in _parts(path):
+        if part.suffix == ".parquet":
+            size = parquet.read_metadata(part).num_rows
+        else:
+            size = sum(1 for _ in _records(part, utf8(part.read_bytes(), str(part)), ",")) - 1
+        if row < size:
+            return part, row
+        row -= size
+    return path, row
 
 
 def _row(rows: pa.Table, index: int) -> str:

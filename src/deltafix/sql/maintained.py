@@ -49,7 +49,11 @@ if TYPE_CHECKING:
 ABORTED: Final = "ROLLBACK ends it; it can be run again from BEGIN"
 """The way out of a transaction that an error has rolled back."""
 
-_BOUNDS: Final = ("max_rows", "max_rounds", "timeout", "threads")
+BOUNDS: Final = ("max_rows", "max_rounds", "max_recursion", "timeout", "threads")
+"""What bounds an epoch; SET sets them."""
+
+MAX_RECURSION: Final = 10_000_000
+"""The `max_recursion` of a connection: a counter gets there in some ten seconds and 400 MB."""
 
 
 class Maintained:
@@ -59,7 +63,7 @@ class Maintained:
         self.dialect = dialect
         self.catalog = Catalog()
         self.asked: dict[tuple[Any, ...], Asked] = {}  # queries by their text (`reading`)
-        self._settings = dict(settings)
+        self._settings = {"max_recursion": MAX_RECURSION, **settings}
         self._db: Database | None = None
         self._known = Catalog()  # what the engine has
         self._stale = True
@@ -74,7 +78,13 @@ class Maintained:
     @property
     def bounds(self) -> dict[str, Any]:
         """What one epoch may take, by its settings; a SELECT may take as much."""
-        return {name: self._settings[name] for name in _BOUNDS if name in self._settings}
+        return {name: self._settings[name] for name in BOUNDS if name in self._settings}
+
+    def set_bound(self, name: str, value: Any) -> None:
+        """Set one of `BOUNDS` for the epochs that follow."""
+        self._settings[name] = value
+        if self._db is not None:
+            self._db.bound(replace(self._db.budget, **{name: value}))
 
     def _engine(self) -> Database:
         """The engine with the rules of now."""
@@ -294,13 +304,18 @@ class Maintained:
             relations: Any = error.values.get("relations", ())
             views = {*relations} & {*self.catalog.views}
             reason = str(error).partition(", in `")[0]
+            way_out = "bound its recursion"
+            if error.values.get("limit") == "max_recursion":
+                more = 10 * self._settings["max_recursion"]
+                way_out += f" by a WHERE in its step, or SET max_recursion = {more}"
             if not views and relations and not {*relations} & {*self.catalog.relations}:
-                return BudgetError(f"{reason}, in this query; rolled back", relations=())
+                is_made = isinstance(statement.node, exp.Create)  # and is there no more
+                where = f"view {relations[0]!r}" if is_made else "this query"
+                return BudgetError(f"{reason}, in {where}; rolled back: {way_out}", relations=())
             if not views:
                 return None
             view = min(views)
-            ways_out = f"bound its recursion, or DROP VIEW {view}"
-            message = f"{reason}, in view {view!r}; rolled back: {ways_out}"
+            message = f"{reason}, in view {view!r}; rolled back: {way_out}, or DROP VIEW {view}"
             return BudgetError(message, relations=relations)
         if isinstance(error, EndlessDataError):
             return self._endless(error)

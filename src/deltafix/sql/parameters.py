@@ -6,6 +6,7 @@ never text of the statement.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time
@@ -278,10 +279,32 @@ def literal_of(statement: Statement, value: SqlValue, mark: exp.Expr) -> exp.Exp
 def equalities(row: Mapping[str, SqlValue], dialect: str) -> str:
     """A row as the condition that it fits."""
     return " AND ".join(
-        f"{shown_name(name, dialect)} "
-        + ("IS NULL" if value is None else f"= {written(value, dialect).sql(dialect)}")
-        for name, value in row.items()
+        equated(shown_name(name, dialect), value, dialect) for name, value in row.items()
     )
+
+
+def equated(said: str, value: SqlValue, dialect: str) -> str:
+    """That what is said so has a value."""
+    return f"{said} {'IS' if value is None else '='} {_compared(value, dialect).sql(dialect)}"
+
+
+def equal(node: exp.Expr, value: SqlValue, dialect: str) -> exp.Expr:
+    """The condition that an expression has a value."""
+    kind = exp.Is if value is None else exp.EQ
+    return kind(this=node, expression=_compared(value, dialect))
+
+
+def _compared(value: SqlValue, dialect: str) -> exp.Expr:
+    """A value beside `=`: a DOUBLE without CAST, if it has so few digits that any reads it so."""
+    shown = repr(value)
+    if isinstance(value, float) and math.isfinite(value) and len(shown) <= _EXACT_DIGITS:
+        number = exp.Literal.number(shown.removeprefix("-"))
+        return exp.Neg(this=number) if shown.startswith("-") else number
+    return written(value, dialect)
+
+
+_EXACT_DIGITS: Final = 15
+"""A DECIMAL of so many is exact as a whole number of DOUBLE, and one division from its value."""
 
 
 def written(value: SqlValue, dialect: str) -> exp.Expr:

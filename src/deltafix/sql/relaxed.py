@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from deltafix.errors import SqlDataError, SqlProgrammingError
+from deltafix.errors import SqlDataError, SqlProgrammingError, SqlRefusedError
 from deltafix.sql import reading
 from deltafix.sql.aggregates import aggregates_in, aggregates_of
 from deltafix.sql.builder import Relation
 from deltafix.sql.connectives import conditions
-from deltafix.sql.parameters import equalities, written
+from deltafix.sql.parameters import equal, equalities
 from deltafix.sql.query import unwrapped
+from deltafix.sql.stops import stops
 from deltafix.sql.text import Statement, exp
 from deltafix.sql.types import SqlValue
 from deltafix.sql.windows import windows_of
@@ -76,7 +77,31 @@ class Relaxed:
                     said[f"without {condition.sql(self._dialect)} there would be one"] = None
         yield from said
 
-    def _united(self, query: exp.Expr) -> Iterator[exp.Expr]:
+    def stops(self) -> Iterator[str]:
+        """Where the rows end that could become the row, of each SELECT that the view unites."""
+        names = [column.name for column in self._relation.columns]
+        columns = {name: [c.name for c in one.columns] for name, one in self._known.items()}
+
+        def ask(query: exp.Expr) -> list[tuple[SqlValue, ...]]:
+            return reading.select(self._connection, self._statement, query, self._known).rows
+
+        parts = [*self._united(self._query)]
+        for number, part in enumerate(parts, 1):
+            of = f"SELECT {number} of {len(parts)}: " if len(parts) > 1 else ""
+            try:
+                for line in stops(
+                    ask, part, self._row, names=names, columns=columns, dialect=self._dialect
+                ):
+                    yield f"{of}{line}"
+            except (
+                SqlDataError,
+                SqlProgrammingError,
+                SqlRefusedError,
+            ) as e:  # asked in another order
+                print("!!", repr(e))
+                continue
+
+    def _united(self, query: exp.Expr) -> Iterator[exp.Select]:
         """The SELECTs whose rows are the view's: the sides of UNION, and of `WITH c ... FROM c`."""
         query = unwrapped(query)
         if isinstance(query, exp.Union) and not any(map(query.args.get, _PICKS)):
@@ -86,7 +111,7 @@ class Relaxed:
                 if beside is not None and part.args.get("with_") is None:
                     part.set("with_", beside.copy())
                 yield from self._united(part)
-        elif _is_plain(query):
+        elif isinstance(query, exp.Select) and _is_plain(query):
             named = self._named(query)
             yield from (query,) if named is None else self._united(named)
 
@@ -132,10 +157,13 @@ class Relaxed:
         return part
 
     def dropped(self) -> Iterator[str]:
-        """Each condition of QUALIFY that keeps a row out that is there before, without it."""
-        if not self._qualifies:
-            return
+        """What picks other rows, LIMIT or conditions of QUALIFY, of those with this one."""
         weaker = self._query.copy()
+        if not self._qualifies:
+            picks = [key.upper() for key in _PICKS if weaker.args.pop(key, None)]
+            if picks and _is_plain(weaker) and self._rows(weaker, self._row):
+                yield f"the row is there before {' and '.join(picks)}, which leaves it out"
+            return
         weaker.set("qualify", None)
         if not self._rows(weaker, self._row):
             return
@@ -187,7 +215,7 @@ class Relaxed:
         columns = [exp.to_identifier(column.name, quoted=True) for column in self._relation.columns]
         alias = exp.TableAlias(this=exp.to_identifier("q", quoted=True), columns=columns)
         tests = [
-            _equal(exp.column(exp.to_identifier(name, quoted=True)), value, self._statement.dialect)
+            equal(exp.column(exp.to_identifier(name, quoted=True)), value, self._statement.dialect)
             for name, value in row.items()
         ]
         source = query if isinstance(query, exp.Table) else exp.Subquery(this=query, alias=alias)
@@ -210,7 +238,7 @@ class Relaxed:
         if any(item.is_star for item in query.expressions):
             return query
         tests = [
-            _equal(item.unalias().copy(), row[column.name], self._statement.dialect)
+            equal(item.unalias().copy(), row[column.name], self._statement.dialect)
             for column, item in zip(self._relation.columns, query.expressions, strict=True)
             if column.name in row and isinstance(item.unalias(), exp.Column)
         ]
@@ -235,11 +263,6 @@ def _is_plain(query: exp.Expr, *beside: str) -> bool:
     distinct = query.args.get("distinct")
     picks = any(query.args.get(key) for key in (*_PICKS, "qualify") if key not in beside)
     return not picks and not (distinct is not None and distinct.args.get("on"))
-
-
-def _equal(column: exp.Expr, value: SqlValue, dialect: str) -> exp.Expr:
-    kind = exp.Is if value is None else exp.EQ
-    return kind(this=column, expression=written(value, dialect))
 
 
 def _conditions(query: exp.Expr) -> list[exp.Expr]:

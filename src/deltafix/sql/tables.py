@@ -351,10 +351,15 @@ def _column(
         elif isinstance(rule, exp.Reference):
             references.append(([node.name], rule))
         else:
-            raise builder.refused(rule.sql(builder.statement.dialect), node, _CONSTRAINTS)
+            words = type(rule).__name__.removesuffix("ColumnConstraint")
+            way_out = _CONSTRAINTS
+            if isinstance(rule, _NUMBERED):
+                way_out = "write BIGINT, and give each row its number"
+            raise builder.refused(f"the constraint {words} of {node.name}", node, way_out)
     return Column(node.name, kind, nullable), _default(builder.statement, default, kind)
 
 
+_NUMBERED = (exp.AutoIncrementColumnConstraint, exp.GeneratedAsIdentityColumnConstraint)
 _CONSTRAINTS = "constraints are NOT NULL, DEFAULT, PRIMARY KEY, UNIQUE, REFERENCES, CHECK"
 
 

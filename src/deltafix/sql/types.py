@@ -467,7 +467,8 @@ _INSTEAD: Final = {
     "FLOAT": "write DOUBLE",
     **dict.fromkeys(("TINYINT", "UTINYINT"), "write SMALLINT"),
     "TIMETZ": "write TIME, or TIMESTAMPTZ with its day",
-    "UUID": "keep it as TEXT",
+    "ENUM": "keep it as TEXT with CHECK (x IN ('a', 'b')); where it is sorted, CASE says the order",
+    "UUID": "keep it as TEXT: in small letters, texts are equal and sorted as UUIDs are",
     **dict.fromkeys(
         ("SERIAL", "BIGSERIAL", "SMALLSERIAL"), "write BIGINT, and give each row its number"
     ),

@@ -145,20 +145,23 @@ def why_not(connection: Connection, statement: Statement) -> Iterator[str]:
         return
     explanation = None if missing else _engine_why_not(connection, relation, row)
     relaxed = Relaxed(connection, statement, relation, terms.known(relation, row))
-    dropped = [*relaxed.dropped()]
+    stops, dropped = [*relaxed.stops()], [*relaxed.dropped()]
     if explanation is not None:
         unfit = _unfit(connection, relation)
         for part in dict.fromkeys(terms.tried(explanation, unfit, "  ")):
-            if not dropped or part[0].strip() != unfit:
+            if not (stops or dropped) or not (
+                part[0].strip() == unfit or part[0].endswith(" that fits")
+            ):
                 yield from part
     lines = [f"  {line}" for line in (*dropped, *relaxed.without_one(), *relaxed.group())]
+    yield from (f"  {line}" for line in stops)
     yield from lines
     if explanation is not None:
         if not (explanation.attempts or lines):
             yield "  its query has no row, whatever rows its tables have"
         for advice in dict.fromkeys(terms.advice(explanation.suggestions)):
             yield f"it would have one after: {advice}"
-    elif not lines:
+    elif not (stops or lines):
         yield f"  no condition alone keeps it out; to hear more, {_every(connection, relation)}"
 
 

@@ -19,7 +19,8 @@ from deltafix.errors import ExplanationError, FactError, LiveError
 from deltafix.facts.logical import as_json, logical_order
 from deltafix.facts.values import plain_text
 from deltafix.sql.parameters import equalities
-from deltafix.sql.text import shown_name, statements
+from deltafix.sql.parsing import statements
+from deltafix.sql.text import shown_name
 from deltafix.sql.types import TEXT, Column
 from deltafix.web.json_values import read_text
 from deltafix.web.page import PAGE, Page, file_of, view_of

@@ -125,6 +125,20 @@ def test_a_file_that_is_not_there_is_an_error_and_no_empty_relation(deltafix, fo
     )
 
 
+def test_the_file_of_another_relation_is_not_proposed_for_one_that_is_missing(deltafix, tmp_path):
+    program = tmp_path / "p.dl"
+    program.write_text(
+        ".decl members(x: symbol)\n.input members\n.decl member(x: symbol)\n.input member\n"
+        ".output members"
+    )
+    (tmp_path / "members.facts").write_text("a\n")
+    ended = deltafix("run", program, "-F", tmp_path)
+    assert "member.facts: no such fact file" in ended.err
+    assert "members.facts" not in ended.err
+    (tmp_path / "membr.facts").write_text("a\n")
+    assert "did you mean `membr.facts`?" in deltafix("run", program, "-F", tmp_path).err
+
+
 def test_facts_beside_the_program_are_named(deltafix, folder, monkeypatch, tmp_path):
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()

@@ -275,3 +275,21 @@ def test_of_many_changed_rows_a_terminal_is_shown_some_and_how_many(shell, monke
     assert len([line for line in whole if line.startswith("+path")]) == 150
     assert len([line for line in part if line.startswith("+path")]) == 100
     assert part[-1] == whole[-1] == "450 rows changed"
+
+
+def test_words_of_other_prompts_are_understood(shell):
+    told = shell("help\nEXIT\nexit\n? path(X, Y)\n")
+    assert told.out == f"{HELP}\n"
+    assert "unknown command 'EXIT'" in told.err
+
+
+def test_the_lines_of_a_file_are_done_up_to_the_first_that_is_wrong(shell, tmp_path):
+    file = tmp_path / "lines of edits"
+    file.write_text('// two edges\n+edge("a", "b")\n+edge("b", "c")\ncommit\n')
+    told = shell(f'.read {file}\ncount path("a", "c")\n.read\n')
+    assert told.err == "error: use: .read FILE\n"
+    assert told.out.splitlines()[0] == '+edge("a", "b")'
+    assert told.out.splitlines()[-1] == "1"
+    file.write_text('? path(X, Y)\n+edge("b", "c")\ncomit\ncommit\n')
+    told = shell(f".read {file}\n")
+    assert told.err == f"error: {file}:3: unknown command 'comit'; did you mean 'commit'?\n"

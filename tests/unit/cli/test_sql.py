@@ -411,6 +411,47 @@ def test_a_table_without_rows_and_without_a_file_is_refused_by_run_and_sql(
     assert deltafix(name, script, "-F", folder, *options).code == 0
 
 
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_a_table_may_be_a_folder_of_part_files_as_spark_writes_it(deltafix, tmp_path, kind):
+    import duckdb
+
+    folder = tmp_path / "lake"
+    parts = folder / "t"
+    parts.mkdir(parents=True)
+    rows = [(number, number % 7) for number in range(30)]
+    for part in range(3):
+        values = ", ".join(map(str, rows[part::3]))
+        duckdb.sql(
+            f"COPY (FROM (VALUES {values}) AS v (a, b)) TO '{parts}/part-{part}.{kind}' "
+            f"(FORMAT {kind})"
+        )
+    (parts / "_SUCCESS").touch()
+    (parts / ".part-0.crc").touch()
+    script = tmp_path / "v.sql"
+    script.write_text("""
+        CREATE TABLE t (a INTEGER PRIMARY KEY, b INTEGER);
+        CREATE VIEW v AS SELECT b, COUNT(*) AS n, SUM(a) AS s FROM t GROUP BY b;""")
+    asked = "SELECT b, COUNT(*) AS n, SUM(a) AS s FROM {} GROUP BY b ORDER BY b"
+    wanted = duckdb.sql(asked.format(f"'{parts}/part-*.{kind}'")).fetchall()
+    shown = deltafix("sql", script, "-F", folder, "-q", "-c", asked.format("t"))
+    assert shown == (0, "".join(f"{b}\t{n}\t{s}\n" for b, n, s in wanted), "")
+    state = ("--state", tmp_path / "state", "-F", folder)
+    assert deltafix("sql", script, *state, "-q").code == 0
+    (parts / f"part-2.{kind}").unlink()
+    changed = deltafix("sql", script, *state).out.splitlines()
+    assert len([line for line in changed if line[0] == "-"]) == 7
+    duckdb.sql(f"COPY (SELECT 1 AS a, 9 AS b) TO '{parts}/part-3.{kind}' (FORMAT {kind})")
+    place = "part-3.csv:2" if kind == "csv" else "part-3.parquet, row 1"
+    assert f"{parts}/{place}: t: PRIMARY" in deltafix("sql", script, "-F", folder, "-q").err
+    (parts / "_temporary").mkdir()
+    assert "is being written" in deltafix("sql", script, "-F", folder, "-q").err
+    (parts / "_temporary").rmdir()
+    (parts / "day=1").mkdir()
+    assert "part files lie side by side" in deltafix("sql", script, "-F", folder, "-q").err
+    (folder / f"t.{kind}").touch()
+    assert f"has t.{kind} and t, and a table has one" in deltafix("run", script, "-F", folder).err
+
+
 @pytest.mark.parametrize("quiet", [(), ("-q",)])
 def test_a_table_of_a_state_keeps_its_rows_where_its_file_is_missing(deltafix, tmp_path, quiet):
     folder, state = tmp_path / "d", tmp_path / "state"

@@ -100,13 +100,15 @@ def test_ctrl_c_drops_a_statement_and_not_the_session(warm_kernel) -> None:
         typed.until("sql> ")
         typed.type(".tables")
         assert "table t (a BIGINT, s TEXT)" in typed.until("sql> ")
-        typed.type(".schema")
-        assert "there is no .schema: statements end with ;" in typed.until("sql> ")
+        typed.type(".dump")
+        assert "there is no .dump: statements end with ;" in typed.until("sql> ")
+        typed.type("\\x")
+        assert "there is no \\x: statements end with ;" in typed.until("sql> ")
         typed.type("\\d t")
-        assert "there is no \\d t: statements end with ;" in typed.until("sql> ")
+        assert "CREATE TABLE t (a BIGINT PRIMARY KEY, s TEXT);" in typed.until("sql> ")
         typed.type("HELP;")
         told = typed.until("sql> ")
-        assert "statements end with ;" in told
+        assert ".read FILE" in told
         assert "there is no" not in told
         typed.type("CREATE VIEW v AS WITH RECURSIVE r(n) AS "
                    "(SELECT a FROM t UNION SELECT n + 1 FROM r) SELECT * FROM r;")  # fmt: skip
@@ -222,6 +224,59 @@ def test_an_interrupt_behind_a_commit_is_not_said_to_undo_it(monkeypatch, capsys
         main(["shell", str(program)])
     said = capsys.readouterr().err
     assert "interrupted: what it changed was committed before, as epoch 1" in said
+
+
+def test_what_is_typed_with_a_dot(monkeypatch, capsys, tmp_path, warm_kernel) -> None:
+    script, rows = tmp_path / "a script.sql", tmp_path / "t.csv"
+    script.write_text("CREATE TABLE t (a INTEGER, b TEXT); CREATE VIEW v AS SELECT a FROM t;")
+    rows.write_text("a,b,c\n1,x,y\n2,,z\n")
+    typed = lines(
+        ".read",
+        f".read {tmp_path}/none.sql",
+        f".read '{script}'",
+        f"\\i {script}",
+        ".schema",
+        ".schema w",
+        ".SCHEMA v",
+        f".import {rows} s",
+        f".import {rows} t",
+        ".import x",
+        ".mode xml",
+        ".mode csv",
+        "INSERT INTO t VALUES (3, 'z');",
+        "SELECT b FROM t ORDER BY a;",
+        ".mode json",
+        "SELECT a FROM t WHERE a = 1;",
+        ".mode text",
+        "DELETE FROM t WHERE a = 3;",
+        ".reed x",
+        "\\?",
+        ".exit",
+    )
+    monkeypatch.setattr("builtins.input", typed)
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    assert ends(["sql"]) == 0
+    told = capsys.readouterr()
+    wanted = [
+        "CREATE TABLE t (a INTEGER, b TEXT);", "CREATE VIEW v AS SELECT a FROM t;",
+        "CREATE VIEW v AS SELECT a FROM t;", "+v\t1", "+v\t2", "2 rows more in t",
+        '"b"', '"x"', "", '"z"', '{"a": 1}', "-v\t3",
+    ]  # fmt: skip
+    assert told.out.splitlines()[: len(wanted)] == wanted
+    assert ".read FILE             run the statements of a file" in told.out
+    _, *said = told.err.splitlines()
+    wrong = [line for line in said if line.startswith("error: ")]
+    assert [line.removeprefix("error: ") for line in wrong] == [
+        "use: .read FILE",
+        f"cannot read {tmp_path}/none.sql: No such file or directory",
+        "there is no table or view 'w': .tables lists what there is",
+        "there is no table 's': CREATE TABLE makes one",
+        "use: .import FILE TABLE",
+        "rows are written as text, csv or json, and not as 'xml'",
+        "there is no .reed: statements end with ;, and did you mean `.read`?",
+    ]
+    assert "there is a table or view 't' already" in told.err
+    assert "note: table t has no column c" in told.err
 
 
 @pytest.mark.parametrize("word", [".quit", "quit", "Exit;", "\\q"])

@@ -58,6 +58,14 @@ def test_run_reads_fact_files_without_pandas_and_spark(tmp_path):
     assert loaded_after(statement, "pandas", "polars", "pyspark", "rich") == []
 
 
+def test_sql_without_proofs_loads_nothing_of_them():
+    statement = (
+        "import deltafix.sql; db = deltafix.sql.connect();"
+        " db.execute('CREATE TABLE t (a INTEGER)'); db.execute('SELECT a FROM t').fetchall()"
+    )
+    assert loaded_after(statement, "deltafix.provenance", "pyarrow", "pandas", "numba") == []
+
+
 def test_the_command_s_own_process_collects_seldom(tmp_path):
     (tmp_path / "p.dl").write_text(".decl a(x: number)\n" + "a(1).\n" * 2000)
     code = (

@@ -69,3 +69,34 @@ def test_the_limit_stays_when_rules_change() -> None:
 def test_a_limit_is_a_number(given: str) -> None:
     with pytest.raises(ProgramError, match=r"DF114.*\n.*\n.*\n.*write `\.limitsize n\(n=1000\)`"):
         deltafix.Program.parse(f".decl n(x: number) .limitsize n{given}")
+
+
+GROWS = {
+    "n(x + 1) :- n(x), x < 100000.": True,
+    "n(y) :- n(x), z = x * 2, y = z, x < 100000.": True,
+    "n(y) :- n(x), e(x, y), x + y > 0.": False,
+    "n(y) :- n(x), e(x, z), y = z.": False,
+    "n(x) :- e(x, y). n(z + 1) :- e(_, z).": False,
+}
+
+
+@pytest.mark.parametrize(("rules", "grows"), GROWS.items())
+def test_a_recursion_is_bounded_where_it_computes_values_that_no_row_had(rules, grows) -> None:
+    text = f".decl e(x: number, y: number)\n.decl n(x: number)\n.output n\nn(1).\n{rules}"
+    assert any(stage.may_grow for stage in deltafix.connect(text).plan.stages) is grows
+
+
+def test_a_record_that_is_taken_apart_grows_nothing_and_one_that_is_made_does() -> None:
+    text = """
+        .type List = [head: number, tail: List]
+        .decl n(x: List)
+        .output n
+        n([1, nil]).
+    """
+    for rule, grows in (("n(t) :- n([_, t]).", False), ("n([2, t]) :- n(t).", True)):
+        grown = deltafix.Program.parse(text + rule)
+        if grows:
+            with pytest.raises(BudgetError, match=r"max_recursion=1000 facts, in `n`; .*: bound"):
+                deltafix.connect(grown, max_recursion=1000)
+        else:
+            assert deltafix.connect(grown, max_recursion=1000).count("n") == 2

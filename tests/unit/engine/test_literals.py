@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 import deltafix
-from deltafix.engine.literals import Query, read_facts, read_query
+from deltafix.engine.literals import Query, read_facts, read_ground, read_query
 from deltafix.errors import ProgramError, TypeMismatchError, UnknownRelationError
-from deltafix.facts.schema import Schema
+from deltafix.facts.schema import Schema, show_row
 
 SCHEMAS = {
     schema.relation: schema
@@ -129,3 +129,47 @@ def test_of_a_constructed_value_it_is_said_what_does_not_fit() -> None:
             tx.insert("seen", [(value,)])
         assert str(told.value).endswith(said)
     assert db.rows("seen") == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "place", "said"),
+    [
+        ('path(a, "c")', 6, 'not several; `a` is a variable(.|\n)*in quotes: "a"; `. path'),
+        ('path("a", c)', 11, 'column `y` has no value(.|\n)*a text stands in quotes: "c"'),
+        ('path("a", nan)', 11, '`nan` is a variable(.|\n)*in quotes: "nan"'),
+        ("n(k, 1.0)", 3, "column `k` has no value: one row is asked about"),
+        ("n(1, _)", 6, "column `f` has no value"),
+    ],
+)
+def test_a_text_without_quotes_is_said_to_be_a_variable(asked, place, said) -> None:
+    with deltafix.connect(
+        ".decl path(x: symbol, y: symbol)\n.output path\n.decl n(k: number, f: float)\n.output n\n"
+    ) as db:
+        with pytest.raises(ProgramError, match=said) as caught:
+            db.why(asked)
+        assert caught.value.diagnostics[0].span.column == place
+        with pytest.raises(ProgramError, match='a text stands in quotes: "a"'):
+            read_facts('path("x", a)', db.schemas)
+
+
+def test_floats_without_a_literal_are_asked_for_as_rows_show_them() -> None:
+    text = """
+        .type Pair = [a: float, n: number]
+        .decl r(x: float)
+        .output r
+        r(1.0 / 0.0). r(-1.0 / 0.0). r(0.0 / 0.0). r(2.5).
+        .decl p(x: Pair)
+        .output p
+        p([x, 1]) :- r(x).
+    """
+    with deltafix.connect(text) as db:
+        for row in db.rows("r"):
+            for shown in (show_row("r", row), show_row("p", ((row[0], 1),))):
+                assert str(db.why(shown)).startswith(shown)
+                assert [*map(str, dict(read_facts(shown, db.schemas)).values())] == [
+                    str(read_ground(shown, db.schemas)[1])
+                ]
+        assert db.query("r(inf)") == [(float("inf"),)]
+        assert db.query("r(-inf)") == [(float("-inf"),)]
+        assert str(db.query("r(nan)")) == "[(nan,)]"
+        assert len(db.query("r(infinite)")) == 4

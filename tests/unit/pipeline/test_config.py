@@ -245,3 +245,43 @@ def test_options_are_a_table_of_texts_numbers_and_truths(job) -> None:
 def test_what_spark_is_to_read_is_said_once_and_fits(job, section, said) -> None:
     text = GOOD.replace('source = "files"\npath = "in/member"', f'source = "spark"\n{section}')
     assert f"[input.member] {said}" in refused(job, text)
+
+
+def test_all_that_is_wrong_is_told_at_once(job) -> None:
+    wrong = """
+        [pipeline]
+        program = "access.dl"
+        fsync = "often"
+        [inputs]
+        [input.membr]
+        source = "files"
+        path = "in/member"
+        [input.granted]
+        source = "files"
+        mdoe = "rows"
+        format = "xml"
+        [output.can]
+        path = "out"
+        mode = "all"
+        sink = "csv"
+        [output.stands]
+    """
+    said = refused(job, wrong).split(f"error[DF661]: {job.toml}: ")
+    assert [line.split(";")[0].strip() for line in said] == [
+        "unknown section [inputs]",
+        '[pipeline] fsync = "often" is not valid',
+        "[pipeline] has no 'state'",
+        "[input.granted] unknown key 'mdoe'",
+        '[input.granted] format = "xml" is not valid',
+        "[input.granted] has no 'path'",
+        "[output.can] sink = 'csv' is not valid",
+        "[output.stands] has no 'path'",
+    ]
+    told = refused(job, wrong.replace('fsync = "often"', 'state = "s"'))
+    assert "[input.membr] the program has no relation 'membr'" in told
+    (job.folder / "access.dl").write_text(".decl member(who: sybol)\n.input membr\n")
+    job.toml.write_text(GOOD.replace("path", "pth"))
+    with pytest.raises(ProgramError) as error:
+        read_config(job.toml)
+    assert [one.code for one in error.value.diagnostics] == ["DF113", "DF114"]
+    assert str(error.value).count(" unknown key 'pth'") == 2

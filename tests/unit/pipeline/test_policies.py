@@ -44,6 +44,36 @@ def test_a_bad_row_fails_the_epoch_and_leaves_everything_as_it_was(tmp_path) -> 
     assert member(job) == {A, B}
 
 
+@pytest.mark.parametrize("rows", [1, 2, 1000])
+def test_what_its_relation_refuses_is_told_by_file_and_row(tmp_path, rows, runner) -> None:
+    """However files are cut into epochs, and whatever was set aside before.
+
+    Spark's tasks net what they read: of a delete and the like only the input is known there.
+    """
+    config = 'missing = "bad"\nduplicates = "bad"\nlate = "bad"\nversion = "at"\n' + QUARANTINE
+    job = Job(tmp_path, member=config, pipeline=f"rows_per_epoch = {rows}")
+    folder = job.folder / "in" / "member"
+    (folder / "1.csv").write_text(
+        "sign,who,team,at\n+,a,x,1\n*,b,x,1\n-,c,x,2\n+,d,x,9\n+,e,x,8\n-,f,x,9\n"
+    )
+    (folder / "2.csv").write_text("sign,who,team,at\n-,a,x,9\n-,a,x,9\n+,d,x,10\n")
+    with job.open() as pipeline:
+        list(pipeline.drain())
+        aside = pipeline.maintainer.quarantine.rows("member")
+    places = {(one["origin"].rpartition("/")[2], one["row"]["who"]) for one in aside}
+    if runner == "spark":
+        assert {"member", "1.csv, row 2"} <= {place for place, _ in places}
+        return
+    assert places == {
+        ("1.csv, row 2", "b"),  # no sign
+        ("1.csv, row 3", "c"),
+        ("1.csv, row 5", "e"),  # late
+        ("1.csv, row 6", "f"),
+        ("2.csv, row 2", "a"),
+        ("2.csv, row 3", "d"),  # twice
+    }
+
+
 def test_bad_rows_are_set_aside_with_their_reasons(tmp_path) -> None:
     job = Job(tmp_path, member=QUARANTINE)
     job.write("member", [("+", A), ("-", B), ("*", B)])

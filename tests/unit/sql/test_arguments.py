@@ -11,7 +11,7 @@ import pytest
 
 import deltafix.sql
 from deltafix.errors import DeltafixError
-from deltafix.sql import again, functions, regexes, text
+from deltafix.sql import again, functions, parsing, regexes
 from deltafix.sql.arguments import READ, unread
 from deltafix.sql.text import exp
 
@@ -296,7 +296,7 @@ def _set(tree: exp.Expr) -> Iterator[tuple[Any, str]]:
 
 def test_every_argument_that_is_listed_says_something(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without it, a statement shows, leaves or is told something else."""
-    parsed = text._parsed
+    parsed = parsing._parsed
     there, gone = list[exp.Expr](), set[tuple[Any, str]]()
 
     def without(*args: Any) -> exp.Expr:
@@ -312,7 +312,7 @@ def test_every_argument_that_is_listed_says_something(monkeypatch: pytest.Monkey
         again._form.cache_clear()
         db = shared if _asks(statement) else _made(dialect)
         with monkeypatch.context() as patch:
-            patch.setattr(text, "_parsed", without)
+            patch.setattr(parsing, "_parsed", without)
             try:
                 return _outcome(db, statement)
             except Exception as error:

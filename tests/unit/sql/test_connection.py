@@ -19,6 +19,7 @@ from deltafix.errors import (
     BudgetError,
     FactError,
     SqlDataError,
+    SqlError,
     SqlIntegrityError,
     SqlProgrammingError,
     SqlRefusedError,
@@ -26,7 +27,7 @@ from deltafix.errors import (
     StateInUseError,
     SubscriberError,
 )
-from deltafix.sql import Connection, ViewDelta, text
+from deltafix.sql import Connection, ViewDelta, parsing
 from deltafix.sql.parameters import bound
 from deltafix.sql.scalar import Scalars
 
@@ -532,6 +533,8 @@ def test_why_says_what_a_negation_looked_for(db):
         "v has no row with who = 'bob' AND doc = 2 AND day IS NULL",
         "  there is a row of may with who = 'bob' AND doc = 2 AND day IS NULL",
         "  there is a row that NOT, EXCEPT or an outer join leaves out",
+        "  NOT EXISTS(SELECT 1 FROM not_ AS n WHERE n.who = m.who AND n.doc = m.doc) "
+        "fails with m.who = 'bob' AND m.doc = 2",
         "  without NOT EXISTS(SELECT 1 FROM not_ AS n WHERE n.who = m.who AND n.doc = m.doc) "
         "there would be one",
         "it would have one after: DELETE FROM not_ WHERE who = 'bob' AND doc = 2",
@@ -579,7 +582,7 @@ INSERT INTO s VALUES (5, [1, NULL], INTERVAL '30 days', 'x\ny'), (1, [2], NULL, 
         ("none WHERE a = 1 AND t = 'a'", ["its query has no row, whatever rows its tables have"]),
         ("alone WHERE x = 1", ["there is a row that NOT, EXCEPT or an outer join leaves out"]),
         ("two WHERE x = 3", ["there is no row of a query that reads no table"]),
-        ("near WHERE a = 5 AND m = 6", ["there is no row of a query over r and s"]),
+        ("near WHERE a = 5 AND m = 6", ["ASOF JOIN r ON s.a = r.k AND s.a >= r.m leaves none"]),
     ],
 )
 def test_why_not_takes_values_of_every_type_and_views_of_every_kind(db, query, said):
@@ -692,9 +695,9 @@ STAFF = """
         ]),
         ("large WHERE t = 8", ["its group has no rows"]),
         ("large WHERE s = 9", ["without SUM(pay) > 40 there would be one"]),
-        ("most WHERE who = 'ada'", ["no condition alone keeps it out; to hear more, WHERE "]),
+        ("most WHERE who = 'ada'", []),
         ("most WHERE who = 'ada' AND pay = 50", []),
-        ("outer_ WHERE title = 'lab'", ["no condition alone keeps it out; to hear more, WHERE "]),
+        ("outer_ WHERE title = 'lab'", []),
         ("either WHERE who = 'ada'", ["without pay > 55 there would be one"]),
         ("either WHERE who = 'core'", ["without id > 1 there would be one"]),
         ("above WHERE a = 'cy' AND b = 'di' AND n = 1", ["without who <> 'cy' there would be one"]),
@@ -720,12 +723,10 @@ def test_what_one_condition_keeps_out_is_told_with_the_condition(asked, wanted, 
     ("query", "asked", "clauses"),
     [
         ("SELECT COUNT(*) AS n FROM staff", "n = 9", None),
-        ("SELECT pay + 1 AS p FROM staff", "p = 2", None),
         ("SELECT COUNT(*) AS n FROM staff WHERE pay > 5", "n = 9", "WHERE"),
-        ("SELECT s.who, t.title FROM staff s JOIN team t ON s.id = t.id",
-         "who = 'ada' AND title = 'web'", "ON"),
-        ("SELECT s.who, t.title FROM staff s JOIN team t USING (id) WHERE s.pay > 5",
-         "who = 'ada' AND title = 'web'", "USING, WHERE"),
+        ("SELECT SUM(pay) AS n FROM staff s JOIN team t ON s.id = t.id", "n = 1", "ON"),
+        ("SELECT SUM(s.pay) AS n FROM staff s JOIN team t USING (id) WHERE s.pay > 5", "n = 1",
+         "USING, WHERE"),
     ],
 )  # fmt: skip
 def test_only_clauses_that_the_query_has_are_named(db, query, asked, clauses):
@@ -734,6 +735,82 @@ def test_only_clauses_that_the_query_has_are_named(db, query, asked, clauses):
     fit = f"no such rows fit together ({clauses})" if clauses else "no rows give these values"
     assert f"  {fit}" in said
     assert not any(one in line for line in said for one in ("HAVING", "QUALIFY"))
+
+
+SHOP = """
+    CREATE TABLE product (
+      id INTEGER PRIMARY KEY, name TEXT, price DOUBLE, stock INTEGER, cat INTEGER);
+    CREATE TABLE cat (id INTEGER PRIMARY KEY, label TEXT);
+    CREATE TABLE sale (product INTEGER, n INTEGER);
+    INSERT INTO product VALUES (1, 'pen', 12.5, 0, 1), (2, 'book', 30, 0, 2), (3, 'lamp', 50, 5, 9),
+      (4, 'cup', 25, 4, NULL);
+    INSERT INTO cat VALUES (1, 'office'), (2, 'home');
+    INSERT INTO sale VALUES (1, 5), (1, 2), (2, 1);
+    CREATE VIEW dear AS SELECT id, name FROM product WHERE price > 20 AND stock > 0;
+    CREATE VIEW named AS SELECT p.id, c.label FROM product p JOIN cat c ON c.id = p.cat;
+    CREATE VIEW comma AS SELECT p.id, c.label FROM product p, cat c WHERE p.cat = c.id AND p.id > 1;
+    CREATE VIEW by_using AS SELECT id, n FROM (SELECT id AS product, id FROM product) p
+      JOIN sale USING (product);
+    CREATE VIEW three AS SELECT p.id, c.label, s.n FROM product p JOIN cat c ON c.id = p.cat
+      JOIN sale s ON s.product = p.id WHERE s.n > 1;
+    CREATE VIEW sold AS SELECT product, SUM(n) AS total FROM sale GROUP BY product
+      HAVING SUM(n) > 3;
+    CREATE VIEW unsold AS SELECT p.id FROM product p LEFT JOIN sale s ON s.product = p.id
+      WHERE s.product IS NULL;
+    CREATE VIEW often AS SELECT id FROM product p WHERE EXISTS (
+      SELECT 1 FROM sale s WHERE s.product = p.id AND s.n > 1);
+    CREATE VIEW cats AS SELECT DISTINCT cat FROM product WHERE price > 40;
+    CREATE VIEW either AS SELECT id FROM product WHERE price > 40
+      UNION SELECT product FROM sale WHERE n > 4;
+    CREATE VIEW twice AS SELECT id, price * 2 AS twice FROM product;
+    CREATE VIEW total AS SELECT product, n, SUM(n) OVER (PARTITION BY product) AS total FROM sale;
+    CREATE VIEW two AS SELECT id FROM product WHERE price > 20 AND price < 15;
+    CREATE VIEW dearest AS SELECT id FROM product ORDER BY price DESC LIMIT 1;
+"""
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("dear WHERE id = 1", [
+            "price > 20 fails with price = 12.5", "stock > 0 fails with stock = 0",
+        ]),
+        ("dear WHERE id = 7", ["no row of product has id = 7"]),
+        ("named WHERE id = 3", ["no row of cat AS c has id = 9, by c.id = p.cat"]),
+        ("named WHERE id = 1 AND label = 'home'", [
+            "no row of cat AS c has id = 1 AND label = 'home', by c.id = p.cat",
+        ]),
+        ("named WHERE id = 4", ["c.id = p.cat fails with p.cat IS NULL"]),
+        ("named WHERE label = 'work'", ["no row of cat AS c has c.label = 'work'"]),
+        ("comma WHERE id = 3", ["no row of cat AS c has id = 9, by p.cat = c.id"]),
+        ("comma WHERE id = 1", ["p.id > 1 fails with p.id = 1"]),
+        ("by_using WHERE id = 3", ["no row of sale has product = 3, by USING (product)"]),
+        ("three WHERE id = 2", ["s.n > 1 fails with s.n = 1"]),
+        ("three WHERE id = 3", ["no row of cat AS c has id = 9, by c.id = p.cat"]),
+        ("sold WHERE product = 2", ["SUM(n) > 3 fails with SUM(n) = 1"]),
+        ("unsold WHERE id = 1", ["s.product IS NULL fails with s.product = 1"]),
+        ("often WHERE id = 3", [
+            "EXISTS(SELECT 1 FROM sale AS s WHERE s.product = p.id AND s.n > 1) "
+            "fails with p.id = 3",
+        ]),
+        ("cats WHERE cat = 2", ["price > 40 fails with price = 30.0"]),
+        ("either WHERE id = 2", [
+            "SELECT 1 of 2: price > 40 fails with price = 30.0",
+            "SELECT 2 of 2: n > 4 fails with n = 1",
+        ]),
+        ("twice WHERE id = 1 AND twice = 24", ["such a row has twice = 25.0"]),
+        ("total WHERE product = 1 AND n = 5 AND total = 5", ["such a row has total = 7"]),
+        ("two WHERE id = 1", ["price > 20 fails with price = 12.5"]),
+        ("dearest WHERE id = 1", ["the row is there before LIMIT, which leaves it out"]),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("dialect", ["duckdb", "postgres", "spark"])
+def test_why_not_says_what_fails_with_the_values_that_fail(asked, said, dialect):
+    with deltafix.sql.connect(dialect=dialect) as one:
+        one.execute(SHOP)
+        _, *found = [line for (line,) in one.execute(f"EXPLAIN WHY NOT SELECT * FROM {asked}")]
+        others = "  (there is|without|its group)|it would"
+        assert [line.strip() for line in found if not re.match(others, line)] == said
 
 
 def test_advice_has_null_where_nothing_is_asked(db):
@@ -836,7 +913,11 @@ def test_an_unknown_dialect_is_refused():
         ({"folder": "x"}, TypeError, r"first argument: connect\('x'\)$"),
         ({"max_row": 3}, TypeError, "did you mean 'max_rows'"),
         ({"dialekt": "duckdb"}, TypeError, "did you mean 'dialect'"),
-        ({"functors": {}}, TypeError, "there are: dialect, max_rows, max_rounds, timeout, stra"),
+        (
+            {"functors": {}},
+            TypeError,
+            "there are: dialect, max_rows, max_rounds, max_recursion, timeout",
+        ),
         ({"strategy": "wave"}, ValueError, "unknown strategy 'wave'; one of wavefront"),
         ({"fsync": "sometimes"}, ValueError, "unknown fsync='sometimes'; one of always"),
         ({"threads": 0}, ValueError, "threads=0: at least 1"),
@@ -1057,6 +1138,72 @@ def test_a_view_that_has_no_end_is_named_and_dropping_it_heals(start) -> None:
         assert rows(db, "SELECT * FROM fine") == [(2,)]
 
 
+COUNTER = "WITH RECURSIVE n (x) AS (SELECT a FROM t UNION SELECT x + 1 FROM n{}) SELECT x FROM n"
+
+
+@pytest.mark.parametrize("state", [False, True])
+def test_a_recursion_without_end_ends_by_default_and_nothing_has_changed(
+    state, tmp_path, monkeypatch
+) -> None:
+    monkeypatch.setattr("deltafix.sql.maintained.MAX_RECURSION", 2000)
+    path = tmp_path / "state" if state else ":memory:"
+    with closing(deltafix.sql.connect(path)) as db:
+        db.execute("CREATE TABLE t (a BIGINT); INSERT INTO t VALUES (1), (5000)")
+        ways_out = (
+            "rolled back: bound its recursion by a WHERE in its step, or SET max_recursion = 20000"
+        )
+        for asked, where in (
+            (COUNTER.format(""), "this query"),
+            (f"CREATE VIEW v AS {COUNTER.format('')}", "view 'v'"),
+        ):
+            with pytest.raises(
+                BudgetError, match=f"no end after max_recursion=2000 facts, in {where}; {ways_out}$"
+            ):
+                db.execute(asked)
+        assert not db.catalog.views
+        db.execute("CREATE TABLE e (x BIGINT)")
+        db.execute(
+            "CREATE VIEW w AS WITH RECURSIVE n (x) AS (SELECT x FROM e UNION SELECT x + 1 "
+            "FROM n) SELECT x FROM n WHERE x < 5"
+        )
+        db.execute("SET max_recursion = 100; SET timeout = 60.5, max_rows = NULL")
+        assert db.bounds == {"max_recursion": 100, "timeout": 60.5, "max_rows": None}
+        with pytest.raises(
+            BudgetError, match=r"=100 facts, in view 'w'; .* = 1000, or DROP VIEW w$"
+        ):
+            db.execute("INSERT INTO e VALUES (1)")
+        assert rows(db, "SELECT COUNT(*) FROM e") == [(0,)]
+
+
+def test_recursion_within_the_bound_and_recursion_that_has_an_end_are_not_bounded() -> None:
+    with deltafix.sql.connect(max_recursion=3000) as db:
+        db.execute("CREATE TABLE t (a BIGINT); INSERT INTO t VALUES (1)")
+        assert rows(db, f"SELECT COUNT(*) FROM ({COUNTER.format(' WHERE x < 3000')})") == [(3000,)]
+        db.execute("CREATE TABLE g (x BIGINT, y BIGINT)")
+        db.execute(
+            "CREATE VIEW p AS WITH RECURSIVE p (x, y) AS (SELECT x, y FROM g UNION "
+            "SELECT p.x, g.y FROM p JOIN g ON p.y = g.x WHERE p.x + g.y > 0) SELECT * FROM p"
+        )
+        db.insert("g", [(n, n + 1) for n in range(200)])
+        assert rows(db, "SELECT COUNT(*) FROM p") == [(200 * 201 // 2,)]
+
+
+@pytest.mark.parametrize(
+    ("setting", "place", "said"),
+    [
+        ("SET max_row = 5", 5, "did you mean max_rows"),
+        ("SET timeout = 0", 15, "timeout takes seconds, or NULL for none"),
+        ("SET max_rows = 'a'", 16, "max_rows takes a whole number above 0, or NULL for none"),
+        ("SET max_rows = 1.5", 16, "max_rows takes a whole number above 0, or NULL for none"),
+        ("SET search_path TO x", 5, "SET takes max_rows, max_rounds, max_recursion, timeout"),
+    ],
+)
+def test_what_set_does_not_take_is_told_with_what_it_takes(setting, place, said) -> None:
+    with deltafix.sql.connect() as db, pytest.raises(SqlError, match=said) as caught:
+        db.execute(setting)
+    assert caught.value.diagnostics[0].span.column == place
+
+
 @pytest.mark.parametrize(
     ("query", "place", "said"),
     [
@@ -1094,20 +1241,20 @@ def test_begin_and_commit_are_read_once(monkeypatch) -> None:
         db.execute("CREATE TABLE t (a INTEGER)")
         for again in range(3):
             if again:
-                monkeypatch.setattr(text, "_parsed", None)
+                monkeypatch.setattr(parsing, "_parsed", None)
             db.execute("BEGIN")
             db.execute("COMMIT")
 
 
 def test_a_statement_with_parameters_is_read_once_and_runs_with_any(monkeypatch) -> None:
     read: list[str] = []
-    real = text._parsed
+    real = parsing._parsed
 
     def counted(words: str, *more: Any) -> Any:
         read.append(words)
         return real(words, *more)
 
-    monkeypatch.setattr(text, "_parsed", counted)
+    monkeypatch.setattr(parsing, "_parsed", counted)
     insert = "INSERT INTO once VALUES (?, ?, ?)"
     change = "UPDATE once SET b = :b WHERE a = :a"
     with deltafix.sql.connect() as db:
@@ -1135,7 +1282,7 @@ def test_a_statement_with_parameters_is_read_once_and_runs_with_any(monkeypatch)
 
 
 def test_a_statement_that_runs_while_it_runs_has_a_tree_of_its_own() -> None:
-    (asked,) = text.statements("SELECT a FROM t WHERE b = ? AND c = ?", "duckdb")
+    (asked,) = parsing.statements("SELECT a FROM t WHERE b = ? AND c = ?", "duckdb")
     with bound(asked, (1, "x")) as outer, bound(asked, (2, "y")) as inner:
         assert outer.node.sql().endswith("b = 1 AND c = 'x'")
         assert inner.node.sql().endswith("b = 2 AND c = 'y'")
@@ -1144,7 +1291,7 @@ def test_a_statement_that_runs_while_it_runs_has_a_tree_of_its_own() -> None:
     with bound(asked, (4, "z")) as again:
         assert again.node in (outer.node, inner.node)
         assert again.node.sql().endswith("b = 4 AND c = 'z'")
-    (made,) = text.statements("CREATE TABLE t (a INTEGER DEFAULT ?)", "duckdb")
+    (made,) = parsing.statements("CREATE TABLE t (a INTEGER DEFAULT ?)", "duckdb")
     with bound(made, (1,)) as kept, bound(made, (2,)) as other:
         assert kept.node is not other.node
     with bound(made, (3,)) as third:
@@ -1154,7 +1301,7 @@ def test_a_statement_that_runs_while_it_runs_has_a_tree_of_its_own() -> None:
 def test_a_text_that_differs_in_literals_is_read_twice_and_planned_once(monkeypatch) -> None:
     read: list[str] = []
     planned: list[str] = []
-    real, compile_ = text._parsed, Scalars.compile
+    real, compile_ = parsing._parsed, Scalars.compile
 
     def counted(words: str, *more: Any) -> Any:
         read.append(words)
@@ -1166,7 +1313,7 @@ def test_a_text_that_differs_in_literals_is_read_twice_and_planned_once(monkeypa
 
     with deltafix.sql.connect() as db:
         db.execute("CREATE TABLE lit (a INTEGER PRIMARY KEY, b DECIMAL(4, 1), c TEXT)")
-        monkeypatch.setattr(text, "_parsed", counted)
+        monkeypatch.setattr(parsing, "_parsed", counted)
         monkeypatch.setattr(Scalars, "compile", compiled)
         for a in range(5):
             db.execute(f"INSERT INTO lit VALUES ({a}, {a}.5, 'x{a}')")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+
+import duckdb
 import pytest
 
 import deltafix.sql
@@ -66,3 +69,35 @@ def test_the_columns_of_groups_stand_in_the_order_of_the_view(db: Connection) ->
         assert all(row[-1] != 3 for row in db.execute("SELECT * FROM o").fetchall())
         db.execute("DROP VIEW o")
         db.insert("w", [(*row, 1) for row in rows if row[-1] == 3])
+
+
+COUNTED = {
+    "duckdb": "COUNT(DISTINCT (a, b)) AS n, COUNT(DISTINCT (b, s)) FILTER (WHERE a > 0) AS m",
+    "postgres": "COUNT(DISTINCT (a, b)) AS n, COUNT(DISTINCT (b, s)) FILTER (WHERE a > 0) AS m",
+    "spark": "COUNT(DISTINCT a, b) AS n, COUNT(DISTINCT b, s) FILTER (WHERE a > 0) AS m",
+}
+
+
+@pytest.mark.parametrize("dialect", COUNTED)
+def test_rows_of_values_are_counted_as_duckdb_counts_them(dialect) -> None:
+    """With NULLs in them; but Spark's `DISTINCT a, b` counts rows without any."""
+    draw, texts = random.Random(dialect), ("x", "y", None)
+    wanted = f"SELECT g, {COUNTED['duckdb']} FROM t GROUP BY g"
+    if dialect == "spark":
+        wanted = wanted.replace(") AS n", ") FILTER (WHERE a + b IS NOT NULL) AS n")
+        wanted = wanted.replace("WHERE a > 0", "WHERE a > 0 AND b IS NOT NULL AND s IS NOT NULL")
+    with deltafix.sql.connect(dialect=dialect) as db, duckdb.connect() as duck:
+        table = "CREATE TABLE t (id INTEGER, g INTEGER, a INTEGER, b INTEGER, s TEXT)"
+        db.execute(table)
+        duck.execute(table)
+        db.execute(f"CREATE VIEW v AS SELECT g, {COUNTED[dialect]} FROM t GROUP BY g")
+        for step in range(12):
+            rows = [
+                (10 * step + n, n % 2, *draw.choices((0, 1, None), k=2), draw.choice(texts))
+                for n in range(4)
+            ]
+            for one in (db, duck):
+                one.executemany("INSERT INTO t VALUES (?, ?, ?, ?, ?)", rows)
+                one.execute(f"DELETE FROM t WHERE id % 7 = {step % 7}")
+            found = db.execute("SELECT * FROM v").fetchall()
+            assert sorted(found) == sorted(duck.execute(wanted).fetchall())

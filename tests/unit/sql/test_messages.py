@@ -297,3 +297,66 @@ def test_why_may_stand_around_its_query() -> None:
         for words, n in (("EXPLAIN WHY", 2), ("EXPLAIN WHY NOT", 3)):
             bare = db.execute(f"{words} {asked.format(n)}").fetchall()
             assert bare == db.execute(f"{words} ({asked.format(n)})").fetchall() != []
+
+
+@pytest.mark.parametrize(
+    ("asked", "place", "width"),
+    [
+        ("SELECT a, CAST(s AS INTEGER) AS n FROM t", 11, len("CAST(s")),
+        ("SELECT a FROM t WHERE s::INTEGER > a", 23, 1),
+        ("SELECT CAST(s AS INTEGER) AS d, CAST(a AS TEXT) || s AS x FROM t", 8, len("CAST(s")),
+        ("SELECT CAST(s AS INTEGER) + CAST(s AS BIGINT) AS n FROM t", 1, None),
+        ("CREATE VIEW v AS SELECT CAST(s AS INTEGER) AS n FROM t", 25, len("CAST(s")),
+    ],
+)
+def test_a_cast_that_fails_is_underlined_where_it_alone_can_have(asked, place, width) -> None:
+    with deltafix.sql.connect() as db:
+        db.execute("CREATE TABLE t (a INTEGER, s TEXT); INSERT INTO t VALUES (1, 'x')")
+        with pytest.raises(deltafix.sql.DataError, match="'x' is no ") as caught:
+            db.execute(asked).fetchall()
+    (span,) = (one.span for one in caught.value.diagnostics)
+    assert (span.column, span.end - span.start) == (place, width or len(asked))
+
+
+@pytest.mark.parametrize("dialect", ["duckdb", "postgres", "spark"])
+@pytest.mark.parametrize(
+    "asked",
+    ["SELECT FROM t", "SELECT a FROM t WHERE EXISTS (SELECT FROM t)", "select distinct\nfrom t"],
+)
+def test_a_select_without_columns_is_postgresqls_alone(dialect, asked) -> None:
+    with deltafix.sql.connect(dialect=dialect) as db:
+        db.execute("CREATE TABLE t (a INTEGER); INSERT INTO t VALUES (1)")
+        if dialect == "postgres":
+            assert len(db.execute(asked).fetchall()) == 1
+            return
+        with pytest.raises(deltafix.sql.ProgrammingError, match="SELECT without columns"):
+            db.execute(asked)
+
+
+@pytest.mark.parametrize(
+    ("asked", "place", "said"),
+    [
+        ("SELECT * FROM member.csv", 15, "'member.csv' is a file, and queries read tables"),
+        ("CREATE TABLE x (id INT AUTO_INCREMENT)", 17, "give each row its number"),
+        ("CREATE TABLE x (id INT GENERATED ALWAYS AS IDENTITY)", 17, "give each row its number"),
+        ("CREATE TABLE x (id INT COLLATE nocase)", 17, "the constraint Collate of id is not"),
+        ("DELETE t WHERE a = 1", 8, "write DELETE FROM"),
+        ("UPDATE t a = 1", 12, "is SET missing before 'a'?"),
+        ("INSERT INTO t (a) (1)", 20, "is VALUES missing before"),
+        ("SELECT a, COUNT(*) FROM t GROUP a", 33, "is BY missing before 'a'?"),
+        ("SELECT a FROM t JOIN t AS u t.a = u.a", 29, "is ON missing before 't'?"),
+        ("SELECT TOP 3 a FROM t", 12, "write LIMIT and the number at the end"),
+        ("SELECT `a` FROM t", 10, "a name stands in double quotes"),
+        ("# first\nSELECT 1", 1, "a comment begins with --"),
+        ("CREATE TABEL q (a INT)", 1, "did you mean CREATE TABLE?"),
+        ("SELECT a t WHERE a = 1", 18, "there is no FROM here"),
+    ],
+)
+def test_a_newcomers_mistake_is_told_with_what_to_write(asked, place, said, capsys, caplog) -> None:
+    with deltafix.sql.connect() as db:
+        db.execute("CREATE TABLE t (a INTEGER)")
+        with pytest.raises(deltafix.sql.Error) as caught:
+            db.execute(asked)
+    assert said in str(caught.value)
+    assert caught.value.diagnostics[0].span.column == place
+    assert not caplog.records  # sqlglot says nothing beside it

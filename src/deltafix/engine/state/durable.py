@@ -255,12 +255,12 @@ class DurableDatabase(Database):
         bounds = self.budget
         if state.same_program:
             # It was within its bounds epoch by epoch; all of it at once need not be.
-            self._bound(Budget(threads=bounds.threads))
+            self.bound(Budget(threads=bounds.threads))
         if by_relation or (imaged is None and (state.epoch or not self.plan.bounded)):
             with self.transaction():
                 for edits in by_relation.values():
                     self._replay(edits[0].schema, edits)
-        self._bound(bounds)
+        self.bound(bounds)
 
     def _replay(self, schema: Schema, edits: list[GivenRows]) -> None:
         """Apply one relation's edits in order: encoded at once, applied in runs of one sign."""

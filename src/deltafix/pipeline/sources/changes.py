@@ -163,4 +163,4 @@ def _part(signed: Signed, start: int, limit: int) -> tuple[Signed, int, int]:
     rows = signed.table.num_rows
     end = min(rows, start + limit)
     bad = list(signed.bad) if start == 0 else []
-    return Signed(signed.schema, signed.table.slice(start, end - start), bad), end, rows
+    return signed.part(start, end - start, bad), end, rows

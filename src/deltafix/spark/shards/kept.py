@@ -247,8 +247,8 @@ def _counts_of(signed: Signed, verdicts: Sequence[Verdict]) -> tuple[int, int]:
     bad.sort(key=lambda row: (REASONS.index(row[0]), row[1]))
     schema = signed.schema
     rows = pa.Table.from_pylist([row for _, _, row in bad], arrow_schema(schema))
-    for (reason, _, _), row in zip(bad, to_logical(schema, rows).to_pylist(), strict=True):
-        signed.bad.append(Bad(reason, schema.relation, row))
+    for (reason, place, _), row in zip(bad, to_logical(schema, rows).to_pylist(), strict=True):
+        signed.bad.append(Bad(reason, signed.place(place), row))
     beyond = sum(verdict.beyond for verdict in verdicts)
     if beyond:
         require_few(signed.bad, beyond)
