@@ -69,8 +69,8 @@ def connect(rng: Random, size: int, strategy: str) -> deltafix.Database:
     Every other one counts heads in batches, of a few heads each, and looks ahead, most of them in
     lanes; every other one has filters for all indexes of one column, which grow from the start. How
     many rows the search for a suspect's derivations may look at differs, and how many calls of
-    functors are collected, how many matches of its rows a block goes on with at a time, and which
-    blocks of memory are taken again.
+    functors are collected, how many matches of its rows a block goes on with at a time, how many
+    of its rows may wait for a table, and which blocks of memory are taken again.
     """
     while True:
         try:
@@ -85,6 +85,8 @@ def connect(rng: Random, size: int, strategy: str) -> deltafix.Database:
                 db.instance.arena.cells[layout.LANES] = rng.choice([0, 1, 2, 3, 5])
                 db.instance.arena.cells[layout.SHARE_FROM] = rng.choice([1, 1, 4])
             db.instance.arena.cells[layout.MATCHES] = rng.choice([1, 2, layout.BLOCK])
+            db.instance.arena.cells[layout.SCAN_FROM] = rng.choice([0, 0, 1 << 14])
+            db.instance.arena.cells[layout.SCAN_SHARE] = rng.choice([0, 1, 5])
             db.instance.arena.cells[layout.LEAST_BLOCK] = rng.choice([16, 64, 1 << 20])
             db.instance.arena.cells[layout.LOOKS] = rng.choice([0, 1, 1, 5, 1000])
             db.instance.arena.cells[layout.ASK_CALLS] = rng.choice([0, 4, 7, 1 << 14])

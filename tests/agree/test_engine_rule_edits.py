@@ -122,8 +122,14 @@ def _with(program: Program, parts: set[str]) -> Program:
 
 
 def _in_parts(rng: Random, db: deltafix.Database) -> deltafix.Database:
-    """Late indexes are filled whole by the lookup that needs one, or part by part by several."""
-    db.instance.arena.cells[at.PARTS_FROM] = rng.choice((0, 0, 5, 1 << 17))
+    """Late indexes are filled whole by the lookup that needs one, or part by part by several.
+
+    Where a rule is evaluated from tables, rows may wait for one that is gone through instead.
+    """
+    cells = db.instance.arena.cells
+    cells[at.PARTS_FROM] = rng.choice((0, 0, 5, 1 << 17))
+    cells[at.SCAN_FROM] = rng.choice((0, 0, 1 << 14))
+    cells[at.SCAN_SHARE] = rng.choice((0, 0, 3))
     return db
 
 

@@ -88,7 +88,7 @@ def _condition(random: Random, depth: int) -> str:
             f"{random.choice(TEXTS)} {random.choice(('', 'NOT '))}LIKE {random.choice(PATTERNS)}",
             f"{random.choice(('STARTS_WITH', 'CONTAINS'))}({random.choice(TEXTS)}, {text})",
             random.choice(("t", "NOT t", "t IS NULL", "t = (a > 0)")),
-            f"{_real(random, depth - 1)} {random.choice('<>')} {random.choice('rabcd')}",
+            f"{_real(random, depth - 1)} {random.choice('<>=')} {random.choice('rabcdef')}",
         )
     )
 
@@ -96,7 +96,8 @@ def _condition(random: Random, depth: int) -> str:
 def _real(random: Random, depth: int) -> str:
     """A float, whose zeros are one in a view."""
     if depth <= 0 or random.random() < 0.2:
-        return random.choice(("r", "r", "a", "b", "c", "1.5", "2e0", "CAST(b AS DOUBLE)"))
+        casts = ("CAST(b AS DOUBLE)", "CAST(d AS DOUBLE)", "CAST(-f AS DOUBLE)")
+        return random.choice(("r", "r", "a", "b", "c", "d", "e", "f", "1.5", "2e0", *casts))
     return f"({_real(random, depth - 1)} {random.choice('+-*/')} {_real(random, depth - 1)})"
 
 
@@ -167,7 +168,7 @@ def test_oracle_expressions_of_views_are_those_of_rows() -> None:
                 found = views.execute("SELECT * FROM v WHERE id = ?", [number]).fetchall()
                 assert (shown, row, told(found)) == (shown, row, told(wanted))
     assert values > EXPRESSIONS
-    assert refused > EXPRESSIONS // 2
+    assert refused > EXPRESSIONS // 3
     assert nulls > EXPRESSIONS // 2
     assert native > EXPRESSIONS // 3
 

@@ -314,6 +314,23 @@ class Codes:
             return values.view(np.uint64)
         return values.view(np.float64) if kind == "float" else values
 
+    def positions(self, kind: BaseType, codes: Words) -> Cells | None:
+        """Whole numbers that are ordered as the values are; None of constructed ones.
+
+        O(codes); for symbols the distinct ones are sorted.
+        """
+        if kind == "symbol":
+            used, own = occurring(codes)
+            order = self._text_order(kind, used, self.decode(kind, used))
+            ranks = np.empty(len(order), dtype=np.int64)
+            ranks[order] = np.arange(len(order))
+            return ranks[own]
+        if kind == "float":
+            return self.float_positions(codes)
+        if kind == "unsigned":
+            return self.decode_numbers("number", codes) ^ np.int64(-1 << 63)
+        return self.decode_numbers(kind, codes) if kind == "number" else None
+
     def float_positions(self, codes: Words) -> np.ndarray[Any, np.dtype[np.int64]]:
         """Floats as their positions in the total order (`facts.values.float_order`)."""
         return _flipped(self.decode_numbers("number", codes))

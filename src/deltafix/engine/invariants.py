@@ -57,7 +57,8 @@ def _check_blocks(arena: Arena, linked: Linked) -> None:
     cells = arena.cells
     blocks: dict[str, tuple[int, int]] = {}
     lists = (at.Q, at.WAITING, at.CREATED, at.J, at.HEAP, at.DELTA, at.OPEN, at.TALLIES)
-    for cell in (*lists, at.FOLDED, at.ASKS, at.WIDE):
+    piles = range(at.ASIDE, at.ASIDE_HEADS + 1, at.PILE)
+    for cell in (*lists, *piles, at.FOLDED, at.ASKS, at.WIDE):
         blocks[f"the vector at cell {cell}"] = (2 * int(cells[cell]), 2 * int(cells[cell + 2]))
     blocks["the buckets"] = (int(cells[at.BUCKETS]), 4 * int(cells[at.BUCKET_CAP]))
     for name, number in linked.ids.items():

@@ -468,7 +468,7 @@ class Writer:
                 int(variant.negated), self.ids[variant.clause.head], root, head,
                 count, match, variant.clause.rule,
                 int(variant.relation in stage.relations), len(before), behind,
-                count_needed, needed, int(bool(self.asked)),
+                count_needed, needed,
             ],
             (at.V_NODE, at.V_HEADOPS, at.V_MATCH, at.V_BEFORE, at.V_NEEDED),
         )  # fmt: skip

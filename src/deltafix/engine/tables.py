@@ -22,8 +22,8 @@ from deltafix.errors import LimitError
 from deltafix.facts.values import BaseType
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Words
-from deltafix.kernel.columns import vector_cells
 from deltafix.kernel.entries import discard, drop_index, fill_index, note_keys
+from deltafix.kernel.frames import vector_cells
 from deltafix.plan.clause import Absent, Fold, Match
 from deltafix.plan.ir import Plan
 

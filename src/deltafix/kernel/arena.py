@@ -47,6 +47,9 @@ _AHEAD_FROM = 1 << 14
 """256 kB of slots: half of a second-level cache."""
 _PARTS_FROM = 1 << 17
 """Rows that are entered into an index in some 20 ms."""
+_SCAN_FROM = 1 << 14
+"""Rows that are entered into an index in some 2 ms."""
+_SCAN_SHARE = 5
 _SPLIT_FROM = 1 << 18
 """2 MB of cells to sort, twice a second-level cache."""
 _TALLY_FROM = 1 << 16
@@ -98,6 +101,8 @@ class Arena:
         self.vector(at.TALLIES, 64)
         self.vector(at.FOLDED, 320)
         self.vector(at.ASKS, 64)
+        for cell in range(at.ASIDE, at.ASIDE_HEADS + 1, at.PILE):
+            self.vector(cell, 64)
         self.vector(at.WIDE, 64)
         self.vector(at.SYM, 64)
         for table in (at.WIDE_SLOTS, at.SYM_SLOTS):
@@ -117,6 +122,8 @@ class Arena:
         cells[at.MOST_QUEUED] = _MOST_QUEUED
         cells[at.TALLY_FROM] = _TALLY_FROM
         cells[at.MATCHES] = at.BLOCK
+        cells[at.SCAN_FROM] = _SCAN_FROM
+        cells[at.SCAN_SHARE] = _SCAN_SHARE
         cells[at.LOOKS] = _LOOKS
         cells[at.ASK_CALLS] = _ASK_CALLS
         cells[at.ASK_AHEAD] = _ASK_AHEAD

@@ -16,7 +16,7 @@ from deltafix.kernel.jit import kernel
 _KEPT = (
     at.S_ITEM, at.S_ROW, at.T_NEXT, at.T_LEFT, at.T_ROW, at.T_MODE, at.P_NODE, at.P_LEVEL,
     at.P_RANK, at.TRIGGER_REL, at.TRIGGER_ROW, at.C_PROBED, at.C_TRIED, at.QUOTA, at.BATCH,
-    at.VARS, at.STACK, at.S_START, at.S_ASKS, at.SINGLY, at.PASSED, at.PASSED_NEXT, at.S_HEAD,
+    at.VARS, at.STACK, at.S_START, at.S_ASKS, at.PASSED, at.PASSED_NEXT, at.S_HEAD,
     at.T_REL, at.T_THEN,
 )  # fmt: skip
 

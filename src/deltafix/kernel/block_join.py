@@ -5,17 +5,17 @@ goes on with that one's columns and terms (`columns`). Where some find several, 
 literal in which it has the fewest, as in `join`: the rows that all of them find there, each with
 what its row has bound, fill the next frame, 64 at a time. That one goes on as far as it can, and is
 filled again with what is left, so memory is bounded by frames. Each step asks for what the next
-will read. What is left when a block is through are heads. Rows go on as tasks of their own, from
-the node where they stand (`BEGUN`), where no frame is left, where a literal is of the rule's own
-stratum, where Python may yet have to compute a value behind it (`V_ASKS`), and where all matches
-are heads that wait in batches, which `join` pours; in a lane also where an index is to be filled.
+will read. What is left when a block is through are heads. Rows with values that Python has yet to
+compute, or whose index is not filled, are set aside and go on later (`aside`). Rows go on as tasks
+of their own, from the node where they stand (`BEGUN`), where no frame is left, where a literal is
+of the rule's own stratum, and where all matches are heads that wait in batches, which `join` pours;
+in a lane also where an index is to be filled.
 
 Life: `evaluate_block` goes on in the frame at hand, or takes the rows of the trigger from S_ROW on;
 `next_passed` makes the next of those that go on the task. Invariant: blocks find what
 `join.run_variant` would, row by row; between two calls the rows of the frame at hand are done with,
-and frames before it have rows that are joined as far as OPEN says. A value that Python has yet to
-compute ends the block before anything has come of it: then its rows are tasks (`SINGLY`), which ask
-for it. A lane takes the blocks of its part (`phases.next_in_part`).
+and frames before it have rows that are joined as far as OPEN says. A lane takes the blocks of its
+part (`phases.next_in_part`).
 """
 
 from __future__ import annotations
@@ -23,27 +23,35 @@ from __future__ import annotations
 import numpy as np
 
 from deltafix.kernel import layout as at
-from deltafix.kernel.columns import (
+from deltafix.kernel.aside import (
+    end_scanned,
+    is_free,
+    let_go,
+    next_pile,
+    next_scanned,
+    pile_for,
+    set_aside,
+    take_back,
+    waiting,
+)
+from deltafix.kernel.columns import gather_at, match_columns, run_checks
+from deltafix.kernel.enter import fill_index
+from deltafix.kernel.frames import (
     BOUND,
     CHOSEN,
     CHOSEN_SLOTS,
     HASHES,
     KEPT,
-    MISSING,
     OPEN,
     ROWS,
     SELECTED,
     SLOTS,
     WORDS,
     frame_cells,
-    gather_at,
     list_cell,
-    match_columns,
     put_back,
-    run_checks,
     vector,
 )
-from deltafix.kernel.enter import fill_index
 from deltafix.kernel.index import bucket_start, idx_find, idx_glance, slot_has
 from deltafix.kernel.jit import kernel, prefetch
 from deltafix.kernel.join import FEW, is_poured
@@ -152,9 +160,9 @@ def _find_rows(A, L, P, c, n):
 
 @kernel("i:ALPii")
 def _join(A, L, P, c, n):
-    """Join the rows of `n` with literal `c`, and run what checks follow: how many pass, or less.
+    """Join the rows of `n` with literal `c`, and run what checks follow: how many pass.
 
-    _SEVERAL: they cannot be joined side by side; MISSING.
+    _SEVERAL: they cannot be joined side by side.
     """
     n = _find_rows(A, L, P, c, n)
     if n > 0:
@@ -175,14 +183,19 @@ def _is_looked_up(L, P, c):
 
 @kernel("i:ALPii")
 def _try(A, L, P, c, n):
-    """How many of `n` rows pass literal `c`, with the checks behind it; below 0: see `_join`."""
+    """How many of `n` rows pass literal `c`, with the checks behind it; below 0: see `_join`.
+
+    Those that miss a value do not.
+    """
     selected = list_cell(L, SELECTED, np.int64(0))
     kept = list_cell(L, KEPT, np.int64(0))
     probed = L[at.C_PROBED]
     bound = L[at.N_BOUND]
     for j in range(n):
         L[kept + j] = L[selected + j]
+    L[at.TRYING] = 1
     passed = _join(A, L, P, c, n)
+    L[at.TRYING] = 0
     for j in range(n):
         L[selected + j] = L[kept + j]
     L[at.C_PROBED] = probed
@@ -297,22 +310,58 @@ def _choose_each(A, L, P, node, n):
 
 @kernel("i:LPi")
 def _late_literal(L, P, node):
-    """A literal whose index is not filled, -1: there is none, -2: one is of the rule's stratum."""
+    """The literal with the fewest rows whose index is not filled.
+
+    -1: there is none, -2: one is of the rule's stratum.
+    """
     late = np.int64(-1)
+    fewest = np.int64(0)
     for k in range(P[node + 2]):
         c = np.int64(P[P[node + 3] + k])
         if P[c + at.K_CLASS] >= at.SAME_BEFORE:
             return np.int64(-2)
         if P[c + at.K_METHOD] == at.BY_INDEX and _is_looked_up(L, P, c) == 0:
-            late = c
+            rows = L[L[at.RELS] + P[c + at.K_REL] * at.RSZ + at.R_N]
+            if late < 0 or rows < fewest:
+                late = c
+                fewest = rows
     return late
 
 
-@kernel("i:LPii")
-def _may_open(L, P, v, node):
+@kernel("i:ALPii")
+def _leave_aside(A, L, P, late, n):
+    """Of `n` rows, which have chosen, those that may find fewer in `late` wait for its table.
+
+    How many are left: of so many wait, or will, that its index is filled instead, all. Those that
+    wait already go on then.
+    """
+    node = L[at.BLOCK_NODE]
+    rows = L[L[at.RELS] + P[late + at.K_REL] * at.RSZ + at.R_N]
+    pile = np.int64(0)
+    if rows >= L[at.SCAN_FROM]:
+        pile = pile_for(L, late)
+    if pile == 0 or waiting(L, pile) + n > rows >> L[at.SCAN_SHARE]:
+        fill_index(A, L, np.int64(P[late + at.K_INDEX]))
+        if pile:
+            let_go(L, pile)
+        return n
+    selected = list_cell(L, SELECTED, np.int64(0))
+    keys = np.int64(P[late + at.K_NKEYS])
+    kept = np.int64(0)
+    for j in range(n):
+        i = L[selected + j]
+        if 0 < L[list_cell(L, WORDS, i)] <= FEW:
+            L[selected + kept] = i
+            kept += 1
+        else:
+            gather_at(A, L, P, np.int64(P[late + at.K_KEYS]), keys, i)
+            set_aside(A, L, pile, node, i, L[at.N_BOUND], hash_words(A, at.KEY, keys), keys)
+    return kept
+
+
+@kernel("i:LPi")
+def _may_open(L, P, node):
     """Whether the matches of a block's rows at a node may fill the next frame."""
-    if P[v + at.V_ASKS]:
-        return np.int64(0)
     frame = frame_cells(L[at.N_VARS])
     if L[at.FRAME] + frame == L[at.VECTORS] + at.FRAMES * frame:
         return np.int64(0)
@@ -387,6 +436,15 @@ def _list_matches(A, L, P, c, words, source):
     return n
 
 
+@kernel("i:ALPii")
+def _match(A, L, P, c, n):
+    """Bind what `n` matches of literal `c` have, and run the checks behind it: how many pass."""
+    words = list_cell(L, WORDS, np.int64(0))
+    n = match_columns(A, L, P, np.int64(P[c + at.K_MATCH]), np.int64(P[c + at.K_NMATCH]), words, n)
+    L[at.BLOCK_NODE] = P[c + at.K_CHILD]
+    return run_checks(A, L, P, L[at.BLOCK_NODE], np.int64(0), np.int64(P[L[at.BLOCK_NODE]]), n)
+
+
 @kernel("i:ALP")
 def _next_matches(A, L, P):
     """Fill the frame at hand with matches of the rows in the one before: how many pass.
@@ -430,11 +488,7 @@ def _next_matches(A, L, P):
         L[selected + k] = k
     L[at.FRAME] += size
     L[at.N_BOUND] = L[cells + _BOUND]
-    n = match_columns(
-        A, L, P, np.int64(P[c + at.K_MATCH]), np.int64(P[c + at.K_NMATCH]), words, kept
-    )
-    L[at.BLOCK_NODE] = P[c + at.K_CHILD]
-    return run_checks(A, L, P, L[at.BLOCK_NODE], np.int64(0), np.int64(P[L[at.BLOCK_NODE]]), n)
+    return _match(A, L, P, c, kept)
 
 
 # --- rows that go on as tasks ---------------------------------------------------------------------
@@ -537,7 +591,7 @@ def _first_rows(A, L, P, v, r, tests):
 
 @kernel("i:ALPii")
 def _join_with(A, L, P, choice, n):
-    """Join the rows of `n` with the literal that is chosen at their node: how many pass, MISSING.
+    """Join the rows of `n` with the literal that is chosen at their node: how many pass.
 
     _SEVERAL: as they were, and noted.
     """
@@ -558,16 +612,17 @@ def _join_with(A, L, P, choice, n):
     return passed
 
 
-@kernel("i:ALPii")
-def _go_on(A, L, P, v, n):
+@kernel("i:ALPi")
+def _go_on(A, L, P, n):
     """Have the matches of `n` rows fill the next frame: how many pass.
 
-    Where an index that is not filled may have fewer, it is filled first, and the rows are as they
-    were, up to those that find none. Or they go on as tasks, and 0 pass.
+    Rows that may find fewer in an index that is not filled are set aside; or it is filled, and the
+    rows are as they were, up to those that find none. Or they go on as tasks, and 0 pass.
     """
     node = L[at.BLOCK_NODE]
     late = _late_literal(L, P, node)
-    if late == -2 or _may_open(L, P, v, node) == 0:
+    opens = _may_open(L, P, node)
+    if late == -2 or (opens == 0 and (late < 0 or L[at.LANE])):
         _pass_on(A, L, P, n)
         return np.int64(0)
     L[at.C_TRIED] += n * P[node + 2]
@@ -580,26 +635,48 @@ def _go_on(A, L, P, v, n):
         if L[at.LANE]:  # tables are not its own
             _pass_on(A, L, P, n)
             return np.int64(0)
-        fill_index(A, L, np.int64(P[late + at.K_INDEX]))
-        return n
+        n = _leave_aside(A, L, P, late, n)
+        if _is_looked_up(L, P, late):
+            return n
+    if n > 0 and opens == 0:
+        _pass_on(A, L, P, n)
+        return np.int64(0)
     if n > 0:
         _open_frame(L, node, n)
         return _next_matches(A, L, P)
     return n
 
 
+@kernel("i:ALPi")
+def _from_aside(A, L, P, pile):
+    """Fill the first frame from a pile: how many rows pass where they stand then."""
+    if is_free(L, pile):
+        n = take_back(L, pile)
+        if n > 0:
+            return n
+        node = L[at.BLOCK_NODE]
+        return run_checks(A, L, P, node, np.int64(0), np.int64(P[node]), -n)
+    n = next_scanned(A, L, P, pile)
+    return _match(A, L, P, end_scanned(L, P, pile), n)
+
+
 @kernel("i:ALPii")
 def evaluate_block(A, L, P, v, r):
     """Evaluate variant `v` for the next rows of relation `r`, its trigger: how many have a head.
 
-    Or for the next matches of those of a frame before. `bind_head` binds the variables of each.
-    Those in PASSED are to go on as tasks, and where SINGLY says so the rows themselves are.
+    Or for the next matches of those of a frame before, or for rows that were set aside. `bind_head`
+    binds the variables of each. Those in PASSED are to go on as tasks.
     O(rows and matches of a block), for each literal that it is joined with.
     """
-    tried, probed = L[at.C_TRIED], L[at.C_PROBED]
-    first = L[at.S_ROW]
     n = np.int64(0)
-    if L[at.FRAME] == L[at.VECTORS]:
+    pile = np.int64(0)
+    if not L[at.LANE]:
+        pile = next_pile(L, np.int64(L[at.S_ROW] < L[L[at.RELS] + r * at.RSZ + at.R_N]))
+    if L[at.FRAME] > L[at.VECTORS]:
+        n = _next_matches(A, L, P)
+    elif pile > 0:
+        n = _from_aside(A, L, P, pile)
+    else:
         node = np.int64(P[v + at.V_NODE])
         L[at.BLOCK_NODE] = node
         tests = np.int64(0)
@@ -607,20 +684,12 @@ def evaluate_block(A, L, P, v, r):
             tests += 1
         n = _first_rows(A, L, P, v, r, tests)
         n = run_checks(A, L, P, node, tests, np.int64(P[node]), n)
-    else:
-        n = _next_matches(A, L, P)
     while n > 0 and P[L[at.BLOCK_NODE] + 2] > 0:
         choice = _choose(A, L, P, L[at.BLOCK_NODE], n)
         if choice < 0:
-            n = _go_on(A, L, P, v, n)
+            n = _go_on(A, L, P, n)
             continue
         passed = _join_with(A, L, P, choice, n)
         if passed != _SEVERAL:
             n = passed
-    if n == MISSING:
-        L[at.SINGLY] = L[at.S_ROW]
-        L[at.S_ROW] = first
-        L[at.C_TRIED] = tried
-        L[at.C_PROBED] = probed
-        return np.int64(0)
     return n

@@ -1,10 +1,8 @@
 """The terms of a rule by column: looked at once for a block of rows, and computed in a loop.
 
 Row by row, a rule that computes dispatches every term anew: TPC-H's query 1 has 40 of them, 5 ns
-each. Here a block is 64 rows side by side: each variable has a vector with its values by position,
-and a list says which positions are still selected; what does not pass is no longer selected.
-Vectors and lists are a frame. There are FRAMES of them, one behind another; all work is in the one
-at hand (FRAME).
+each. Here a block is 64 rows side by side (`frames`); what does not pass is no longer selected.
+A row for which Python has yet to compute a value is set aside (`aside`).
 
 Invariant: a term has for each position the value that `checks.run_check` would give, and none is
 computed for a row that a check before it has dropped. Not here: where the rows of a block come
@@ -16,7 +14,9 @@ from __future__ import annotations
 import numpy as np
 
 from deltafix.kernel import layout as at
+from deltafix.kernel.aside import VALUES, set_aside
 from deltafix.kernel.checks import run_check
+from deltafix.kernel.frames import CONSTANTS, SELECTED, list_cell, note_bound, vector
 from deltafix.kernel.jit import kernel
 from deltafix.kernel.values import (
     as_signed,
@@ -27,63 +27,6 @@ from deltafix.kernel.values import (
     has_value,
     type_of_result,
 )
-
-MISSING = -1
-# --- what lies behind the vectors of variables: lists of BLOCK cells ------------------------------
-SELECTED = 0  # positions of the rows that have passed so far
-ROWS = 1  # by position the trigger's row
-WORDS = 2  # where the row begins that the literal at hand has found
-SLOTS = 3  # its slot, -1: none
-HASHES = 4
-KEPT = 5  # positions, while a literal is tried
-CHOSEN = 6  # the literal that a row goes on with, and its slot there
-CHOSEN_SLOTS = 7
-OPEN = 8  # how far the rows are joined that go on in the next frame (`block_join`)
-_CONSTANTS = 9  # two operands that are no vectors
-BOUND = 10  # variables that are bound, times two, 1 more if they are patterns; N_VARS cells
-
-
-@kernel("i:i")
-def frame_cells(variables: int) -> int:
-    """Cells of the vectors of so many variables, with the lists behind them."""
-    return (variables + BOUND) * at.BLOCK + variables
-
-
-@kernel("i:i")
-def vector_cells(variables: int) -> int:
-    """Cells of all frames."""
-    return at.FRAMES * frame_cells(variables)
-
-
-@kernel("i:Lii")
-def list_cell(L, number, position):
-    """A cell of one of the lists behind the vectors."""
-    return L[at.FRAME] + (L[at.N_VARS] + number) * at.BLOCK + position
-
-
-@kernel("i:Li")
-def vector(L, variable):
-    """The first cell of a variable's vector."""
-    return L[at.FRAME] + variable * at.BLOCK
-
-
-@kernel("v:Lii")
-def _note_bound(L, kind, variable):
-    """A variable has values in its vector: codes, or patterns."""
-    L[list_cell(L, BOUND, L[at.N_BOUND])] = 2 * variable + (1 if kind >= at.O_RAW else 0)
-    L[at.N_BOUND] += 1
-
-
-@kernel("v:ALi")
-def put_back(A, L, i):
-    """Bind all variables as the row at position `i` has them."""
-    for k in range(L[at.N_BOUND]):
-        entry = L[list_cell(L, BOUND, np.int64(k))]
-        value = L[vector(L, entry >> 1) + i]
-        if entry & 1:
-            L[(L[at.VARS] >> 1) - 1 - (entry >> 1)] = value
-        else:
-            A[L[at.VARS] + (entry >> 1)] = value
 
 
 @kernel("i:ALPiii")
@@ -112,7 +55,7 @@ def _source(L, P, p, number):
     """The first cell of the values of operand `number` of two; of a constant, the only one."""
     if P[p] != at.O_CONST:
         return vector(L, np.int64(P[p + 1]))
-    cell = list_cell(L, _CONSTANTS, number)
+    cell = list_cell(L, CONSTANTS, number)
     L[cell] = P[p + 1]
     return cell
 
@@ -155,7 +98,7 @@ def match_columns(A, L, P, p, m, words, n):
             for j in range(n):
                 i = L[selected + j]
                 L[values + i] = A[L[words + i] + column]
-            _note_bound(L, np.int64(at.O_VAR), argument)
+            note_bound(L, np.int64(at.O_VAR), argument)
             continue
         kept = np.int64(0)
         for j in range(n):
@@ -273,7 +216,7 @@ def _call(L, P, c, n):
     dx = _step(P, np.int64(c + 7))
     x_is = _patterns(L, P, np.int64(c + 7))
     if binds:
-        _note_bound(L, np.int64(P[c + 4]), np.int64(P[c + 5]))
+        note_bound(L, np.int64(P[c + 4]), np.int64(P[c + 5]))
         if t != at.T_FLOAT and arity == 2 and P[c + 4] >= at.O_RAW:
             if _add_up(L, P, c, n, _power(L, P, c)):
                 return n
@@ -316,7 +259,7 @@ def _move(L, P, c, n):
     dx = _step(P, np.int64(c + 3))
     is_pattern = _patterns(L, P, np.int64(c + 3))
     out = vector(L, np.int64(P[c + 2]))
-    _note_bound(L, np.int64(P[c + 1]), np.int64(P[c + 2]))
+    note_bound(L, np.int64(P[c + 1]), np.int64(P[c + 2]))
     for j in range(n):
         i = L[selected + j]
         if P[c + 1] == at.O_VAR:
@@ -325,12 +268,12 @@ def _move(L, P, c, n):
             L[out + i] = _pattern(L, is_pattern, L[x + i * dx])
 
 
-@kernel("i:ALPii")
-def _check_rows(A, L, P, c, n):
+@kernel("i:ALPiiii")
+def _check_rows(A, L, P, c, n, node, bound):
     """Run a check of another kind for one row after another; the rows of `n` that it holds of.
 
-    Equal operands are asked about once: of two rows that both are in no doubt, say. MISSING: a
-    functor has no value yet.
+    Equal operands are asked about once: of two rows that both are in no doubt, say. A row for which
+    a functor has no value yet is set aside, as it came to the node, with `bound` variables.
     """
     selected = list_cell(L, SELECTED, np.int64(0))
     op = P[c]
@@ -358,7 +301,7 @@ def _check_rows(A, L, P, c, n):
             first = np.int64(c + 6)
             count = np.int64(2)
     if binds:
-        _note_bound(L, kind, target)
+        note_bound(L, kind, target)
     kept = np.int64(0)
     holds = np.int64(0)
     asked = L[at.ASKS + 1]
@@ -376,8 +319,11 @@ def _check_rows(A, L, P, c, n):
         if j == 0 or same == 0:
             holds = run_check(A, L, P, c)
         if holds < 0:
-            L[at.ASKS + 1] = asked
-            return np.int64(MISSING)
+            if L[at.TRYING]:
+                L[at.ASKS + 1] = asked
+            else:
+                set_aside(A, L, np.int64(VALUES), node, i, bound, np.int64(0), np.int64(0))
+            continue
         if holds == 0:
             continue
         if binds:
@@ -392,10 +338,11 @@ def _check_rows(A, L, P, c, n):
 
 @kernel("i:ALPiiii")
 def run_checks(A, L, P, node, first, last, n):
-    """Run the checks of a node from one to another; the rows of `n` that pass, or MISSING."""
+    """Run the checks of a node from one to another; the rows of `n` that pass."""
+    bound = L[at.N_BOUND]
     for k in range(first, last):
         c = np.int64(P[P[node + 1] + k])
-        if n <= 0:
+        if n == 0:
             return n
         if P[c] == at.CHECK_COMPARE:
             n = _compare(A, L, P, c, n)
@@ -404,7 +351,7 @@ def run_checks(A, L, P, node, first, last, n):
         elif P[c] == at.CHECK_MOVE:
             _move(L, P, c, n)
         else:
-            n = _check_rows(A, L, P, c, n)
+            n = _check_rows(A, L, P, c, n, node, bound)
     return n
 
 

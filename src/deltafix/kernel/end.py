@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from deltafix.kernel import layout as at
+from deltafix.kernel.aside import forget_aside
 from deltafix.kernel.batch import end_batches
 from deltafix.kernel.enter import close_jobs
 from deltafix.kernel.fold import keep_folds, undo_folds
@@ -53,6 +54,7 @@ def _commit_row(A, L, value):
 def _clear(L):
     """Empty journal, queue, heap and change lists: the next epoch starts from here."""
     empty_queue(L)
+    forget_aside(L)
     for v in (at.J, at.WAITING, at.CREATED, at.HEAP, at.OPEN, at.TALLIES):
         empty(L, np.int64(v))
     L[at.S_CREATED] = 0

@@ -33,7 +33,7 @@ _OWN = (
     at.LIMIT, at.CANCEL, at.MAX_ROWS, at.MAX_ROUNDS, at.STRATEGY, at.QUOTA, at.SLICE, at.PATIENCE,
     at.BY_STRATUM, at.SCHEDULE, at.BATCH_FROM, at.BATCH_CELLS, at.AHEAD_FROM,
     at.PARTS_FROM, at.LANES, at.SHARE_FROM, at.LEAST_BLOCK, at.SPLIT_FROM, at.TALLY_FROM,
-    at.MOST_QUEUED, at.MATCHES,
+    at.MOST_QUEUED, at.MATCHES, at.SCAN_FROM, at.SCAN_SHARE,
 )  # fmt: skip
 """Header cells that say how this process runs: they are not part of the state."""
 

@@ -27,8 +27,8 @@ import numpy as np
 from deltafix.kernel import layout as at
 from deltafix.kernel.batch import PARTS, TEMPORARY, ask_row, count_known, entry_width
 from deltafix.kernel.blocks import next_item
-from deltafix.kernel.columns import vector_cells
 from deltafix.kernel.emit import gain
+from deltafix.kernel.frames import vector_cells
 from deltafix.kernel.index import index_row
 from deltafix.kernel.jit import kernel, prefetch
 from deltafix.kernel.keys import key_find, key_reserve, open_growth

@@ -177,7 +177,7 @@ PASSED = 271  # rows of the block that go on as tasks, and the next of them
 PASSED_NEXT = 272
 BLOCK_NODE = 273  # where the block's rows stand
 N_BOUND = 274  # variables that the block has bound
-SINGLY = 275  # rows of the trigger before this one are tasks: a value was not known yet
+TRYING = 275  # 1: a literal is tried for a block, and what is missing is not asked for
 BEGUN = 276  # the node that the task's row begins at, counted from 1, its checks passed; 0: all
 LITERALS = 277  # what blocks choose at a node: node << 32 | place of the literal, counted from 1; 0
 # in that place: each row chooses
@@ -192,6 +192,15 @@ N_CHANGED = 356  # rows of DELTA
 WAITING = 357  # rows that become true when those of Q have: rel << 32 | row, in runs
 MOST_QUEUED = 360  # rows of Q: of those that wait, so many at a time
 Q_MOST = 361  # rows that Q had at most since it was empty
+# rows of blocks that are set aside (`aside`)
+ASIDE = 362  # PILES vectors, each with what else a pile says of itself: PILE cells
+ASIDE_HEADS = 402  # vector: a table by the hash of what rows wait for, and bits behind its length
+ASIDE_SCANNED = 405  # the pile whose table is gone through, 0: none
+ASIDE_ROW = 406  # that one's next row, and the next that may wait for it
+ASIDE_MATCH = 407
+ASIDE_MOST = 408  # rows that wait for values until Python is asked
+SCAN_FROM = 409  # rows of a table from which rows wait for it, and no index of all of it is filled
+SCAN_SHARE = 410  # so many wait at most: its rows >> this
 HEADER_CELLS = 512
 
 # scratch words right behind the header
@@ -211,6 +220,8 @@ PROBE_CELLS = 128
 BLOCK = 64
 BLOCK_LITERALS = 8
 MOST_LITERALS = 64  # cells of LITERALS
+PILES = 5  # of rows that wait for values, and for four tables
+PILE = 8
 FRAMES = 4  # a block, and its matches at so many literals less one
 BLOCK_ITEM = 3 + 2 * BLOCK_LITERALS
 BLOCK_ROWS = RINGS  # a lane has no probes of rows to come
@@ -364,8 +375,7 @@ V_BEFORE = 10  # offset of lower relations that stand before the trigger
 V_NNEEDED = 11
 V_NEEDED = 12  # offset of (index, column) pairs: each index must have that column of the trigger's
 # row as a key
-V_ASKS = 13  # 1: Python computes some of its values
-VSZ = 14
+VSZ = 13
 # match kinds
 M_BIND = 0
 M_VAR = 1

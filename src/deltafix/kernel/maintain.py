@@ -104,7 +104,6 @@ def set_states(L):
     L[at.S_AFTER] = after
     L[at.S_ITEM] = 0
     L[at.S_ROW] = 0
-    L[at.SINGLY] = 0
 
 
 @kernel("i:L")
@@ -192,7 +191,10 @@ def _count_batches(A, L, P, t):
 
 @kernel("i:ALPi")
 def _next_task(A, L, P, t):
-    """Find the next task of the phase at hand. 0: the phase is over. 2: lanes go on with it."""
+    """Find the next task of the phase at hand. 0: the phase is over.
+
+    2: lanes go on with it. 3: Python is to be asked.
+    """
     phase = L[at.S_PHASE] % 16
     if phase == at.PHASE_GIVEN_OUT:
         given_out(A, L, P, t)
@@ -341,6 +343,8 @@ def _advance(A, L, P):
             status = _next_task(A, L, P, t)
             if status == 2:
                 return np.int64(at.SHARE)
+            if status == 3:
+                return np.int64(at.ASK)
             if status:
                 return np.int64(at.GO)
             # Displaced rows leave suspects behind: another wave, until there are none.

@@ -11,6 +11,7 @@ import numpy as np
 
 from deltafix.kernel import layout as at
 from deltafix.kernel.ahead import look_ahead, look_ahead_below, refill_queue, see_what_to_ask
+from deltafix.kernel.aside import begin_aside, is_aside, must_ask
 from deltafix.kernel.best import admit, take
 from deltafix.kernel.block_join import evaluate_block, next_passed
 from deltafix.kernel.columns import bind_head, put_heads
@@ -244,6 +245,7 @@ def next_full(A, L, P, t):
     """Take the next row of a rule evaluated from scratch as a task. 0: all rules are done.
 
     1 without a task: a block of rows was evaluated, and the run is to look whether it must stop.
+    3: Python is to be asked for values that rows wait for.
     """
     first = np.int64(P[t + at.T_NCONST])
     if L[at.S_ITEM] < first:
@@ -255,6 +257,7 @@ def next_full(A, L, P, t):
             L[at.S_START] = choose_start(
                 A, L, P, np.int64(P[P[t + at.T_FULL] + L[at.S_ITEM] - first])
             )
+            begin_aside(L)
             for k in range(at.MOST_LITERALS):
                 L[at.LITERALS + k] = 0
         if L[at.PASSED] > L[at.PASSED_NEXT]:
@@ -263,17 +266,20 @@ def next_full(A, L, P, t):
         v = np.int64(P[L[at.S_START]])
         r = np.int64(P[v + at.V_TRIGGER])
         rb = L[at.RELS] + r * at.RSZ
-        while L[at.S_ROW] < L[rb + at.R_N] or L[at.FRAME] > L[at.VECTORS]:
-            row = L[at.S_ROW]
-            if not L[at.ASKING] and row >= L[at.SINGLY]:
+        more = L[at.S_ROW] < L[rb + at.R_N] or L[at.FRAME] > L[at.VECTORS]
+        if not L[at.ASKING]:
+            if must_ask(L, np.int64(more)):
+                return np.int64(3)
+            if more or is_aside(L):
                 _evaluate(A, L, P, v, r)
                 return np.int64(1)
+        while L[at.ASKING] and L[at.S_ROW] < L[rb + at.R_N]:
+            row = L[at.S_ROW]
             L[at.S_ROW] += 1
             L[at.QUOTA] -= 1
             if L[(L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]) >> 1] & at.NOW:
                 _set_variant(L, L[at.S_START], row, at.MODE_CREATE)
                 return np.int64(1)
         L[at.S_ROW] = 0
-        L[at.SINGLY] = 0
         L[at.S_ITEM] += 1
     return np.int64(0)

@@ -26,6 +26,8 @@ _CHECKS = 8
 """Tests of a row that cost as much as reading it does."""
 _ENTERED = 6
 """What a row that is entered into a late index costs (lineitem's by its part: 80 ns)."""
+_GONE_THROUGH = 2
+"""What one costs if few rows ask for its table, which is gone through instead (`aside`)."""
 _MOST = 1 << 40
 
 
@@ -41,6 +43,16 @@ def _is_late(L, P, c):
     """Whether literal `c` is looked up by an index that is to be filled first."""
     late = L[L[at.IDXS] + P[c + at.K_INDEX] * at.XSZ + at.X_LATE]
     return np.int64(P[c + at.K_METHOD] == at.BY_INDEX and late != 0)
+
+
+@kernel("i:Liii")
+def _late_cost(L, r, asking, each):
+    """What it costs that so many rows ask relation `r`, each for so many, by a late index."""
+    rows = L[L[at.RELS] + r * at.RSZ + at.R_NOW]
+    found = min(asking * each, rows)
+    if rows >= L[at.SCAN_FROM] and asking <= rows >> L[at.SCAN_SHARE]:
+        return rows * _GONE_THROUGH + found
+    return rows * _ENTERED + found * _ELSEWHERE
 
 
 @kernel("i:ALPii")
@@ -89,11 +101,12 @@ def _fits(A, L, P, c, row):
 
 
 @kernel("i:ALPiii")
-def _joined(A, L, P, node, of, late):
+def _joined(A, L, P, node, of, starts):
     """Rows that are looked at for one binding of a complete node, joined as far as can be told.
 
-    Of rows that a literal has the first stands for all. Behind an index that is late nothing is
-    known. `late` 1: rows of late indexes on the way instead, each as often as it would be filled.
+    Of rows that a literal has the first stands for all; to find none is a look, too. Behind an
+    index that is late nothing is known. Not 0 `starts`: what the late indexes on the way cost
+    instead, if there are so many bindings like this one.
     """
     rows = np.int64(0)
     times = np.int64(1)
@@ -107,19 +120,20 @@ def _joined(A, L, P, node, of, late):
             if best < 0 or count < fewest:
                 best = c
                 fewest = count
-        times *= fewest
-        of = np.int64(P[best + at.K_REL])
-        if _is_late(L, P, best):
+        r = np.int64(P[best + at.K_REL])
+        late = _is_late(L, P, best)
+        if late:
             known = np.int64(0)
-            if late:
-                rows += L[L[at.RELS] + of * at.RSZ + at.R_NOW]
-        if not late:
-            rows += times
-        if known:
-            if fewest == 0 or _fits(A, L, P, best, _first_row(A, L, P, best)) == 0:
+            fewest = _each(L, r, of)
+            if starts == 0:
                 break
-        elif not late:
+            rows += _late_cost(L, r, starts * times, fewest)
+        elif starts == 0:
+            rows += times * max(fewest, 1)
+        if known and (fewest == 0 or _fits(A, L, P, best, _first_row(A, L, P, best)) == 0):
             break
+        times *= fewest if known or late else 1
+        of = r
         node = np.int64(P[best + at.K_CHILD])
     return rows
 
@@ -132,8 +146,8 @@ def _work(A, L, P, v):
     node = np.int64(P[v + at.V_NODE])
     rows = L[rb + at.R_N]
     tried = np.int64(0)
+    begun = np.int64(0)
     looked_at = np.int64(0)
-    filled = np.int64(0)
     for k in range(_TRIED):
         offset = L[rb + at.R_ROWS] + rows * k // _TRIED * L[rb + at.R_STRIDE]
         if not L[offset >> 1] & at.NOW:
@@ -141,11 +155,16 @@ def _work(A, L, P, v):
         tried += 1
         # A value that is not known yet may fit.
         if starts_with(A, L, P, v, offset, np.int64(P[node])) != 0:
+            begun += 1
             looked_at += _joined(A, L, P, node, r, np.int64(0))
-            starts_with(A, L, P, v, offset, np.int64(P[node]))
-            filled = max(filled, _joined(A, L, P, node, r, np.int64(1)))
+    starts = L[rb + at.R_NOW] * begun // max(tried, 1)
+    late = np.int64(0)
+    for k in range(_TRIED):
+        offset = L[rb + at.R_ROWS] + rows * k // _TRIED * L[rb + at.R_STRIDE]
+        if L[offset >> 1] & at.NOW and starts_with(A, L, P, v, offset, np.int64(P[node])) != 0:
+            late = max(late, _joined(A, L, P, node, r, starts))
     joining = L[rb + at.R_NOW] * looked_at * _ELSEWHERE // max(tried, 1)
-    return rows + rows * P[node] // _CHECKS + joining + filled * _ENTERED
+    return rows + rows * P[node] // _CHECKS + joining + late
 
 
 @kernel("i:ALPi")

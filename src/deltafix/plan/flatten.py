@@ -339,6 +339,13 @@ class Flattening:
                 if isinstance(side, Var) and isinstance(other, Aggregate):
                     self.pending.append((other, Slot(side.name)))
                     return
+                if (
+                    isinstance(side, Call)
+                    and isinstance(other, Aggregate)
+                    and folds.is_opened(self.program, other, side)
+                ):  # a row that is asked for: its record is not made
+                    self.pending.append((other, side))
+                    return
         self.body.append(Compare(op, kind, self.argument(left, kind), self.argument(right, kind)))
 
     def negation(self, part: Not) -> None:

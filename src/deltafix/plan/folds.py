@@ -27,7 +27,7 @@ from deltafix.plan.narrow import NARROW, cut
 from deltafix.rules.apart import own_names
 from deltafix.rules.ast import And, Atom, Comparison, Formula, FunctorDecl, Or, Program
 from deltafix.rules.infer import term_type
-from deltafix.rules.terms import Aggregate, Call, Term, Var, Wildcard
+from deltafix.rules.terms import Aggregate, Call, Const, Term, Var, Wildcard
 from deltafix.rules.walk import alternatives, body_of, is_constructor
 
 if TYPE_CHECKING:
@@ -91,8 +91,8 @@ def _bound(term: Aggregate) -> tuple[int | None, int | None]:
 
 
 def is_opened(program: Program, term: Aggregate, pattern: Call) -> bool:
-    """Whether `term = pattern` gives the fields of what a user's reducer gives, each a name."""
-    return _is_users(program, term) and _is_flat(pattern, Var | Wildcard)
+    """Whether `term = pattern` gives the fields of a reducer's result names, or asks for some."""
+    return _is_users(program, term) and _is_flat(pattern, Var | Wildcard | Const)
 
 
 def _is_users(program: Program, term: Aggregate) -> bool:

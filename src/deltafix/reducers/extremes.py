@@ -18,7 +18,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 from deltafix.errors import ReducerError
-from deltafix.reducers.aggregate import Gathers
+from deltafix.reducers.aggregate import Gathers, SortedRows, read_from
 from deltafix.reducers.numeric import _label, _OfField
 from deltafix.reducers.ordered import Ordered, placed, restored
 from deltafix.reducers.reducer import Field, Partial, WellFormed, getter
@@ -58,6 +58,12 @@ class KeptOrder(WellFormed[Any, "Ordered[Any]", R], Gathers, Generic[R]):
     def gather(self, acc: Ordered[Any], values: list[Any], sign: int, /) -> Ordered[Any]:
         read = self._sort_key
         return acc.moved(values if read is None else map(read, values), sign)
+
+    def kept_of(self, rows: SortedRows, group: int) -> Ordered[Any]:
+        """The accumulator of a group, sorted by columns as by `_sort_key`. O(values / 32)."""
+        start, end = rows.starts[group : group + 2].tolist()
+        read = read_from(rows, range(start, end), self._sort_key)
+        return self.initial.deferred(end - start, read)
 
     def fold_values(self, values: list[Any]) -> Ordered[Any]:
         read = self._sort_key

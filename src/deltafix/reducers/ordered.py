@@ -3,7 +3,8 @@
 One noun: an `Ordered` is a sorted sequence with repetitions that never changes; `add` and
 `discard` return another one that shares all but one path. Up to `_LEAF` values it is a single
 sorted tuple; above, a tree whose leaves are such tuples and whose branches keep, per child, its
-lowest value and its size, and a summary of all their values once it was asked for (`summary`).
+lowest value and its size, and a summary of all their values once it was asked for (`summary`). The
+leaves of one that was `deferred` are made when they are first looked at.
 
 Invariant: values ascend along the leaves; no leaf below a branch is empty; sizes add up. Equal
 contents are equal, whatever the shape. NaN is above all other numbers, also inside tuples: there it
@@ -42,17 +43,65 @@ class _Branch(NamedTuple):
     """That of all its values; empty before it was asked for."""
 
 
+_Read: TypeAlias = Callable[[range], tuple[Any, ...]]
+
+
+class _Sealed:
+    """A tree below a branch that is made when one of its values is asked for.
+
+    `places` are those of its values, and with a step those of its children.
+    """
+
+    __slots__ = ("_places", "_read", "_tree", "low", "size")
+
+    def __init__(self, low: Any, places: range, size: int, read: _Read) -> None:
+        self.low = low
+        self.size = size
+        self._places = places
+        self._read = read
+        self._tree: _Tree | None = None
+
+    def opened(self) -> _Tree:
+        """The tree: a leaf, or a branch of what is still closed."""
+        if self._tree is None:
+            values = self._read(self._places)
+            self._tree = values
+            if self._places.step > 1:
+                self._tree = _branch(self._children(values))
+        return self._tree
+
+    def _children(self, lows: tuple[Any, ...]) -> tuple[_Sealed, ...]:
+        places, step = self._places, self._places.step
+        inner = 1 if step == _LEAF // 2 else step // (_FAN // 2)
+        end = places.start + self.size
+        return tuple(
+            _Sealed(
+                low, range(start, min(start + step, end), inner), min(step, end - start), self._read
+            )
+            for start, low in zip(places, lows, strict=True)
+        )
+
+
 _Tree: TypeAlias = "_Branch | tuple[Any, ...]"
 _Summarise: TypeAlias = Callable[[Iterable[Any]], _S]
 _Merge: TypeAlias = Callable[[Iterable[_S]], _S]
 
 
-def _size(tree: _Tree) -> int:
-    return sum(tree.sizes) if isinstance(tree, _Branch) else len(tree)
+def _opened(child: Any) -> Any:
+    """A child of a branch as a tree: a leaf or a branch."""
+    return child.opened() if type(child) is _Sealed else child
 
 
-def _low(tree: _Tree) -> Any:
-    return tree.lows[0] if isinstance(tree, _Branch) else tree[0]
+def _size(tree: _Tree | _Sealed) -> int:
+    if type(tree) is _Sealed:
+        return tree.size
+    return sum(tree.sizes) if isinstance(tree, _Branch) else len(tree)  # type: ignore[arg-type]
+
+
+def _low(tree: _Tree | _Sealed) -> Any:
+    if type(tree) is _Sealed:
+        return tree.low
+    return tree.lows[0] if isinstance(tree, _Branch) else tree[0]  # type: ignore[index]
 
 
 def _branch(children: tuple[Any, ...]) -> _Branch:
@@ -74,7 +123,7 @@ def _insert(tree: _Tree, value: Any) -> tuple[Any, ...]:
         half = len(leaf) // 2
         return (leaf[:half], leaf[half:])
     index = max(bisect_right(tree.lows, value) - 1, 0)
-    parts = _insert(tree.children[index], value)
+    parts = _insert(_opened(tree.children[index]), value)
     children = (*tree.children[:index], *parts, *tree.children[index + 1 :])
     if len(children) <= _FAN:
         return (_branch(children),)
@@ -92,7 +141,7 @@ def _remove(tree: _Tree, value: Any) -> _Tree:
     # The last child whose low is not above the value holds it if any child does: were it only
     # in an earlier one, this child's low would lie above it.
     index = max(bisect_right(tree.lows, value) - 1, 0)
-    child = _remove(tree.children[index], value)
+    child = _remove(_opened(tree.children[index]), value)
     middle: tuple[Any, ...] = (child,) if _size(child) else ()
     children = (*tree.children[:index], *middle, *tree.children[index + 1 :])
     return _branch(_joined(children, index)) if children else ()
@@ -100,10 +149,10 @@ def _remove(tree: _Tree, value: Any) -> _Tree:
 
 def _joined(children: tuple[Any, ...], index: int) -> tuple[Any, ...]:
     """Join the child at `index` with its right neighbour when both are small leaves."""
-    if index + 1 < len(children):
-        left, right = children[index], children[index + 1]
-        leaves = not isinstance(left, _Branch) and not isinstance(right, _Branch)
-        if leaves and len(left) + len(right) <= _LEAF // 2:
+    pair = children[index : index + 2]
+    if len(pair) == 2 and sum(map(_size, pair)) <= _LEAF // 2:
+        left, right = map(_opened, pair)
+        if not isinstance(left, _Branch) and not isinstance(right, _Branch):
             return (*children[:index], left + right, *children[index + 2 :])
     return children
 
@@ -117,7 +166,7 @@ def _between(tree: _Tree, low: int, high: int) -> Iterator[Any]:
         if high <= 0:
             return
         if low < size:
-            yield from _between(child, low, high)
+            yield from _between(_opened(child), low, high)
         low, high = low - size, high - size
 
 
@@ -134,7 +183,7 @@ def _summaries(
     start = 0
     for child, size in zip(tree.children, tree.sizes, strict=True):
         if low < start + size and start < high:
-            parts += _summaries(child, low - start, high - start, summarise, merge)
+            parts += _summaries(_opened(child), low - start, high - start, summarise, merge)
         start += size
     if is_whole:
         tree.summary.append(merge(parts))
@@ -145,7 +194,7 @@ def _summaries(
 def _walk(tree: _Tree) -> Iterator[Any]:
     if isinstance(tree, _Branch):
         for child in tree.children:
-            yield from _walk(child)
+            yield from _walk(_opened(child))
     else:
         yield from tree
 
@@ -199,6 +248,23 @@ class Ordered(Generic[V]):
             return cls(values)
         return _ordered(cls, tuple(sorted(values)), len(values))
 
+    @classmethod
+    def deferred(cls, size: int, read: Callable[[range], Iterable[V]]) -> Ordered[V]:
+        """As `Ordered(read(range(size)))`, of values that ascend, read where they are looked at.
+
+        O(1), and O(log n) where one is looked at first; `read` gives the values in places.
+        """
+
+        def kept(places: range) -> tuple[Any, ...]:
+            return tuple(map(cls._kept, read(places)))
+
+        if size <= _LEAF:
+            return _ordered(cls, kept(range(size)), size)
+        step = _LEAF // 2
+        while step * _FAN < size:
+            step *= _FAN // 2
+        return _ordered(cls, _Sealed(None, range(0, size, step), size, kept).opened(), size)
+
     def add(self, value: V) -> Ordered[V]:
         """This multiset with one more occurrence of `value`."""
         tree = self._tree
@@ -222,7 +288,7 @@ class Ordered(Generic[V]):
             return _ordered(type(self), (*tree[:index], *tree[index + 1 :]), self._size - 1)
         tree = _remove(tree, value)
         while isinstance(tree, _Branch) and len(tree.children) == 1:
-            tree = tree.children[0]
+            tree = _opened(tree.children[0])
         return _ordered(type(self), tree, self._size - 1)
 
     def with_all(self, values: Iterable[V]) -> Ordered[V]:
@@ -312,7 +378,7 @@ class Ordered(Generic[V]):
         while isinstance(tree, _Branch):
             at = max(bisect(tree.lows, value) - 1, 0)
             count += sum(tree.sizes[:at])
-            tree = tree.children[at]
+            tree = _opened(tree.children[at])
         return count + bisect(tree, value)
 
     def lowest(self) -> V | None:
@@ -327,7 +393,7 @@ class Ordered(Generic[V]):
         """The highest value, None if there is none. O(log n)."""
         tree = self._tree
         while type(tree) is not tuple:
-            tree = tree.children[-1]  # type: ignore[union-attr]  # as above
+            tree = _opened(tree.children[-1])  # type: ignore[union-attr]  # as above
         return self._given(tree[-1]) if tree else None
 
     def __getitem__(self, index: int) -> V:
@@ -340,7 +406,7 @@ class Ordered(Generic[V]):
         while isinstance(tree, _Branch):
             for child, size in zip(tree.children, tree.sizes, strict=True):
                 if index < size:
-                    tree = child
+                    tree = _opened(child)
                     break
                 index -= size
         value: V = self._given(tree[index])
@@ -387,7 +453,7 @@ def _check(tree: _Tree) -> None:
         if _branch(tree.children)[:3] != tree[:3] or len(tree.children) > _FAN:
             raise AssertionError("lows or sizes differ from the children")
         for child in tree.children:
-            _check(child)
+            _check(_opened(child))
     elif len(tree) > _LEAF:
         raise AssertionError(f"a leaf of {len(tree)} values")
 

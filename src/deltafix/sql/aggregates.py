@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from deltafix.engine.folds.accumulators import OWN
 from deltafix.facts.wide import as_number, as_text
 from deltafix.reducers.aggregate import UserReducer
+from deltafix.reducers.ways import Way
 from deltafix.rules.ast import And, Atom, Comparison, Formula, Or, conjunction
 from deltafix.rules.terms import Aggregate, Call, Const, Term, Var
 from deltafix.sql import reducers, statistics
@@ -460,7 +461,7 @@ def _reducer(
         else:
             result = array_of(listed.type, formulas.scope.statement, aggregate.node)
             base, most = listed.type.base, 1 if op in _PICKED else None
-            ways.append(reducers.Way(listed.nullable))
+            ways.append(Way(listed.nullable))
             if op == "last":
                 ways = [
                     by._replace(descending=not by.descending, nulls_first=not by.nulls_first)
@@ -481,7 +482,7 @@ def _reducer(
     if op in _SHAPES:
         return make(op, statistics.Shape(op), "float", "float"), DOUBLE
     ddof, root = int(op in _SAMPLES), op.startswith("deviation")
-    reducer = _over(kind, reducers.variance(ddof=ddof, root=root, scale=kind.scale), DOUBLE)
+    reducer = _over(kind, reducers.Spread(ddof=ddof, root=root, scale=kind.scale), DOUBLE)
     return make(f"{op}_{kind.scale}", reducer, kind.base, "float"), DOUBLE
 
 
@@ -514,11 +515,11 @@ def _over(kind: SqlType, reducer: UserReducer, result: SqlType) -> UserReducer:
     return reducers.Wide(reducer, as_text if result.is_wide else itself)
 
 
-def way(key: Operand | Column, node: exp.Ordered | None) -> reducers.Way:
+def way(key: Operand | Column, node: exp.Ordered | None) -> Way:
     """How an ORDER BY sorts a key; one that it does not name ascends, NULLs last."""
     down, first = (node and node.args.get(word) for word in ("desc", "nulls_first"))
     is_plain = key.type.base in ("number", "unsigned", "symbol")
-    return reducers.Way(key.nullable, bool(down), bool(first), is_plain)
+    return Way(key.nullable, bool(down), bool(first), is_plain)
 
 
 def reducer_of(

@@ -232,9 +232,10 @@ def opened(formulas: Formulas, operand: Operand) -> tuple[Term, Term]:
 
 
 def _real(formulas: Formulas, node: exp.Expr) -> _Whole | None:
-    """`+ - * /` of DOUBLEs, and of whole numbers beside them; never in doubt.
+    """`+ - * /` of DOUBLEs, and of whole numbers and decimals beside them; never in doubt.
 
-    Both are IEEE 754's, but that there is one zero, also where Python divides by it.
+    Both are IEEE 754's, but that there is one zero, also where Python divides by it. A decimal is
+    its digits, exact as a float, by a power of ten that is: rounded once, as Python does.
     """
     node = node.unnest()
     leaf = formulas.leaf(node)
@@ -247,11 +248,14 @@ def _real(formulas: Formulas, node: exp.Expr) -> _Whole | None:
         value = convert(decode(leaf.term.value, Column("", leaf.type, nullable=False)))
         return _Whole(Const(encode(value, DOUBLE, nullable=False), "float"), 0, 0)
     kind = leaf.type if leaf is not None else formulas.kind(node)
-    if kind.is_integer:
+    if kind.is_exact:
         number = _whole(formulas, node)
-        if number is None or number.doubts:
+        if number is None or number.doubts or (number.scale and number.most > _LARGE):
             return None
-        return replace(number, term=Call("to_float", (number.term,)))
+        term = Call("to_float", (number.term,))
+        if number.scale:
+            term = Call("/", (term, Const(float(10**number.scale), "float")))
+        return replace(number, term=term, scale=0)
     if kind is not DOUBLE:
         return None
     if leaf is not None:
@@ -264,7 +268,7 @@ def _real(formulas: Formulas, node: exp.Expr) -> _Whole | None:
         return None if inner is None else replace(inner, term=Call("neg", (inner.term,)))
     if type(node) is exp.Cast:
         source = NULL if is_beyond(node.this) else formulas.kind(node.this)
-        return _real(formulas, node.this) if source is DOUBLE or source.is_integer else None
+        return _real(formulas, node.this) if source is DOUBLE or source.is_exact else None
     is_quotient = isinstance(node, exp.Div) and not node.args.get("typed")  # else 0 is an error
     if not (is_quotient or isinstance(node, tuple(_OPERATORS))):
         return None

@@ -14,8 +14,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from deltafix.reducers.aggregate import Changes, Gathers, Several
+import numpy as np
+
+from deltafix.reducers.aggregate import (
+    Changes,
+    Columnar,
+    Gathers,
+    Loaded,
+    Several,
+    SortedRows,
+    read_from,
+)
 from deltafix.reducers.ordered import Ordered, Placed
+from deltafix.reducers.ways import Way, ranked
 from deltafix.rules.ast import Formula
 from deltafix.rules.terms import Const
 from deltafix.sql.aggregates import way
@@ -24,7 +35,7 @@ from deltafix.sql.connectives import conditions
 from deltafix.sql.formulas import Formulas
 from deltafix.sql.partitions import TOP
 from deltafix.sql.ranking import folded
-from deltafix.sql.reducers import SMALL, Way, ranked
+from deltafix.sql.reducers import SMALL
 from deltafix.sql.scope import Scope, Source
 from deltafix.sql.text import exp
 from deltafix.sql.types import BIGINT, Column, common_type
@@ -179,7 +190,7 @@ class _Sides(NamedTuple):
     """The places that are asked for, each with what it is."""
 
 
-class NearestRows(Gathers, Several):
+class NearestRows(Gathers, Several, Columnar):
     """For each place that is asked for the last of the rows that are not behind it.
 
     A value is a place, whether it is asked for, and the row. The result has, for each place that
@@ -192,26 +203,49 @@ class NearestRows(Gathers, Several):
         self._by = ranked([sorts])
         self._rest = ranked(rest)
         self._is_strict = is_strict
+        asked = Way(nullable=False, descending=is_strict, is_plain=True)
+        self.sorts = [(0, sorts), (1, asked), *enumerate(rest, 2)]
 
     def add(self, acc: _Sides, value: Any, /) -> _Sides:
         """With one more value."""
-        at, is_asked, *_ = value
-        if is_asked:
-            return acc._replace(asked=acc.asked.add((self._by((at,)), at)))
+        if value[1]:
+            return acc._replace(asked=acc.asked.add(self._place(value)))
         return acc._replace(rows=acc.rows.add(self._row(value)))
 
     def remove(self, acc: _Sides, value: Any, /) -> _Sides:
         """With one value fewer."""
-        at, is_asked, *_ = value
-        if is_asked:
-            return acc._replace(asked=acc.asked.discard((self._by((at,)), at)))
+        if value[1]:
+            return acc._replace(asked=acc.asked.discard(self._place(value)))
         return acc._replace(rows=acc.rows.discard(self._row(value)))
 
     def gather(self, acc: _Sides, values: list[Any], sign: int, /) -> _Sides:
         """With these values, too, or without them."""
-        asked = acc.asked.moved(((self._by(row[:1]), row[0]) for row in values if row[1]), sign)
+        asked = acc.asked.moved((self._place(row) for row in values if row[1]), sign)
         rows = acc.rows.moved((self._row(row) for row in values if not row[1]), sign)
         return _Sides(rows, asked)
+
+    def load(self, rows: SortedRows, /) -> Loaded:
+        """Those of many groups; what is asked for stands behind the rows that are its own."""
+        at, is_row = rows.codes(0), rows.codes(1) == 0
+        index, sizes = np.arange(len(at)), np.diff(rows.starts)
+        is_first = is_row.copy()  # the first of the rows in one place
+        is_first[1:] &= ~is_row[:-1] | (at[1:] != at[:-1])
+        is_first[rows.starts[:-1]] = is_row[rows.starts[:-1]]
+        nearest = np.maximum.accumulate(np.where(is_first, index, -1))
+        shown = np.flatnonzero(~is_row & (nearest >= np.repeat(rows.starts[:-1], sizes)))
+        found = nearest[shown]
+        payload = [rows.codes(column)[found] for column, _ in self.sorts[2:]]
+        sides = [np.flatnonzero(is_row), np.flatnonzero(~is_row)]
+
+        def acc(group: int) -> _Sides:
+            made = []
+            for side, key in zip(sides, (self._row, self._place), strict=True):
+                low, high = np.searchsorted(side, rows.starts[group : group + 2])
+                read = read_from(rows, side[low:high].tolist(), key)
+                made.append(Placed.deferred(int(high - low), read))
+            return _Sides(*made)
+
+        return Loaded(acc, shown=(shown, [at[shown], *payload]))
 
     def finish(self, acc: _Sides, /) -> list[Any]:
         """The nearest rows."""
@@ -230,6 +264,9 @@ class NearestRows(Gathers, Several):
             went += self._nearest(before, low, high)
             came += self._nearest(after, low, high)
         return went, came
+
+    def _place(self, value: Any) -> Any:
+        return self._by(value[:1]), value[0]
 
     def _row(self, value: Any) -> Any:
         at, _, *row = value

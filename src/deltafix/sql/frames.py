@@ -2,7 +2,8 @@
 
 A `Frame` says which rows around a row an aggregate sees. A walk costs O(n) for n rows, whatever the
 frame, and where values are put together the rows of all frames; EXCLUDE adds the peers of each row.
-Each function says which rows decide a value (`partitions.Function`), if it is not all.
+Each function says which rows decide a value (`partitions.Function`), if it is not all. `sweeps` has
+the same for all rows of a load.
 """
 
 from __future__ import annotations
@@ -10,15 +11,16 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import accumulate, islice
 from typing import Any, Literal, NamedTuple
 
 from deltafix.reducers.aggregate import UserReducer
 from deltafix.reducers.ordered import placed, restored
+from deltafix.reducers.ways import Way
+from deltafix.sql import sweeps
 from deltafix.sql.partitions import Bounds, Function, Partition
-from deltafix.sql.reducers import Way
 
 __all__ = ["Frame", "Key", "aggregated", "extreme", "nth", "ranking", "shifted", "united"]
 
@@ -66,7 +68,7 @@ def ranking(name: str, buckets: int = 1, most: int | None = None) -> Function:
         "cume_dist": Function(lambda rows: [end / len(rows) for _, end in rows.peers]),
         "ntile": Function(ntile, _themselves, by_peers=False, steps=starts),
     }
-    return functions[name]
+    return replace(functions[name], sweep=sweeps.ranking(name, buckets))
 
 
 def _themselves(rows: Partition) -> Bounds:
@@ -102,7 +104,7 @@ def shifted(by: int, *, ignores: bool = False) -> Function:
         for (_, default), target in pairs:
             yield args[target][0] if 0 <= target < len(args) else default
 
-    return Function(values, reach, by_peers=False)
+    return Function(values, reach, by_peers=False, sweep=sweeps.shifted(by, ignores=ignores))
 
 
 def _present(rows: Partition, *, ignores: bool) -> Sequence[int]:
@@ -116,13 +118,11 @@ def _present(rows: Partition, *, ignores: bool) -> Sequence[int]:
 
 
 class Key(NamedTuple):
-    """What RANGE measures by: the one column that is sorted by.
-
-    `measure` makes its values comparable, `shift` one that is so much later, or less.
-    """
+    """What RANGE measures by: the one column that is sorted by, and how (`offsets.Measure`)."""
 
     measure: Callable[[Any], Any]
     shift: Callable[[Any, Any], Any]
+    step: Callable[[Any], tuple[int, Any] | None]
     way: Way
 
 
@@ -196,7 +196,7 @@ class Frame:
         if self.key is None or not (self.start or self.end):
             yield from rows.peers
             return
-        measure, shift, way = self.key
+        measure, shift, way = self.key.measure, self.key.shift, self.key.way
         descending = way.descending
         values = [key[0] for key in rows.keys]
         if way.nullable:
@@ -271,16 +271,19 @@ def nth(frame: Frame, number: int, *, ignores: bool = False) -> Function:
                 at = bisect_left(present, low)
                 yield low, (present[at] + 1 if at < len(present) else len(rows))
 
+    function = Function(
+        values, by_peers=frame.by_peers, sweep=sweeps.nth(frame, number, ignores=ignores)
+    )
     if not any(frame.opens):
-        return Function(values, frame.bounds, by_peers=frame.by_peers)
+        return replace(function, reach=frame.bounds)
     if frame.exclude:
-        return Function(values)
+        return replace(function, by_peers=True)
     if ignores:
         carries = frame.opens == ((True, False) if number < 0 else (False, True))
         is_near = carries and number in (-1, 1)
-        return Function(values, nearest if is_near else None, by_peers=frame.by_peers)
+        return replace(function, reach=nearest if is_near else None)
     ends = number * (number > 0 and frame.opens[0]), int(number < 0 and frame.opens[1])
-    return Function(values, reach, ends=ends, by_peers=frame.by_peers)
+    return replace(function, reach=reach, ends=ends)
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,10 +369,14 @@ def aggregated(
             for hole in out:
                 come(*hole)
 
+    swept = None if distinct else sweeps.Aggregate(frame, reducer, least)
+    sweep = None if swept is None else swept.values
     if all(frame.opens) or (any(frame.opens) and distinct):
-        return Function(values)
-    total = tally if any(frame.opens) else None
-    return Function(values, frame.bounds, frame.opens, by_peers=frame.by_peers, total=total)
+        return Function(values, sweep=sweep)
+    function = Function(values, frame.bounds, frame.opens, by_peers=frame.by_peers, sweep=sweep)
+    if not any(frame.opens):
+        return function
+    return replace(function, total=tally, swept_totals=None if swept is None else swept.totals)
 
 
 def extreme(frame: Frame, reducer: UserReducer, *, last: bool) -> Function:
@@ -381,7 +388,7 @@ def extreme(frame: Frame, reducer: UserReducer, *, last: bool) -> Function:
     """
     is_open, is_open_after = frame.opens
     if frame.exclude or is_open == is_open_after:
-        return aggregated(frame, reducer, least=1)
+        return replace(aggregated(frame, reducer, least=1), sweep=sweeps.extreme(frame, last=last))
     pick = max if last else min
 
     def merge(extremes: Iterable[tuple[Any, ...]]) -> tuple[Any, ...]:
@@ -418,7 +425,10 @@ def extreme(frame: Frame, reducer: UserReducer, *, last: bool) -> Function:
         """A value as it is ordered; () of NULL."""
         return () if value is None else (placed(value[0]),)
 
-    return Function(values, frame.bounds, frame.opens, by_peers=frame.by_peers, settles=True)
+    sweep = sweeps.extreme(frame, last=last)
+    return Function(
+        values, frame.bounds, frame.opens, by_peers=frame.by_peers, settles=True, sweep=sweep
+    )
 
 
 def united(

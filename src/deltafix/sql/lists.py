@@ -267,7 +267,7 @@ def _of_numbers(make: Callable[[int], UserReducer], least: int = 1) -> _Form:
 
 
 def _spread(*, ddof: int, root: bool) -> _Form:
-    return _of_numbers(lambda scale: reducers.variance(ddof=ddof, root=root, scale=scale), 1 + ddof)
+    return _of_numbers(lambda scale: reducers.Spread(ddof=ddof, root=root, scale=scale), 1 + ddof)
 
 
 def _bits(op: str) -> _Form:

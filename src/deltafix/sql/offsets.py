@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 from deltafix.facts.wide import as_number
 from deltafix.reducers.ordered import placed
@@ -28,12 +28,33 @@ __all__ = ["measure", "offset"]
 _DAY = timedelta(days=1) // timedelta(microseconds=1)
 
 
-def measure(kind: SqlType) -> tuple[Callable[[Any], Any], Callable[[Any, Any], Any]]:
-    """What makes values of a type comparable, and what makes one that is an `offset` later so."""
+class Measure(NamedTuple):
+    """How values of a type are measured.
+
+    Attributes:
+        measure: makes values comparable.
+        shift: makes one that is an `offset` later so.
+        step: of an offset, where that is all, how often a value as a number is taken for its
+            measure, and what is added; None: it depends on the value, or values are no numbers.
+    """
+
+    measure: Callable[[Any], Any]
+    shift: Callable[[Any, Any], Any]
+    step: Callable[[Any], tuple[int, Any] | None]
+
+
+def measure(kind: SqlType) -> Measure:
+    """How values of a type are measured."""
     if kind.is_wide:
-        return as_number, lambda value, by: as_number(value) + by
+        return Measure(as_number, lambda value, by: as_number(value) + by, lambda _: None)
     if not kind.is_time:
-        return placed, lambda value, by: placed(value + by)
+
+        def added(by: Any) -> tuple[int, Any] | None:
+            if kind is DOUBLE:
+                return 1, by
+            return (1, int(by)) if by == int(by) else None
+
+        return Measure(placed, lambda value, by: placed(value + by), added)
     read, day = kind.read, kind is DATE
     assert read is not None  # noqa: S101  a day or moment is none of the engine's values
 
@@ -48,7 +69,12 @@ def measure(kind: SqlType) -> tuple[Callable[[Any], Any], Callable[[Any, Any], A
         start = datetime(1970, 1, 1, tzinfo=later.tzinfo)
         return (later - start) // timedelta(microseconds=1)
 
-    return (lambda value: value * _DAY) if day else (lambda value: value), moved
+    def later(by: Interval) -> tuple[int, int] | None:
+        if by.months:
+            return None
+        return _DAY if day else 1, by.rest // timedelta(microseconds=1)
+
+    return Measure((lambda value: value * _DAY) if day else (lambda value: value), moved, later)
 
 
 def offset(statement: Statement, kind: SqlType, node: exp.Expr, sign: int) -> Any:

@@ -20,9 +20,22 @@ from itertools import chain, groupby, zip_longest
 from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from deltafix.reducers.aggregate import Changes, Gathers, Several, UserReducer
+import numpy as np
+
+from deltafix.reducers.aggregate import (
+    Changes,
+    Columnar,
+    Gathers,
+    Loaded,
+    Several,
+    SortedRows,
+    UserReducer,
+    read_from,
+)
 from deltafix.reducers.ordered import Ordered, Placed, placed
-from deltafix.sql.reducers import SMALL, Way, ranked
+from deltafix.reducers.ways import Way, ranked
+from deltafix.sql.reducers import SMALL
+from deltafix.sql.sweeps import Sweep, Swept
 
 __all__ = ["TOP", "Bounds", "Function", "Partition", "Windowed"]
 
@@ -135,6 +148,8 @@ class Function:
         total: what rows are added up by, where rows beyond those at hand decide.
         most: how many of the first rows have a value that is asked for; with `by_peers` their peers
             have, too.
+        sweep: the values of all rows of many partitions, by column.
+        swept_totals: what the rows of one of these, by number, add up to.
     """
 
     values: Callable[[Partition], Iterable[Any]]
@@ -147,6 +162,8 @@ class Function:
     steps: Callable[[int], Sequence[int]] | None = None
     total: UserReducer | None = None
     most: int | None = None
+    sweep: Swept | None = None
+    swept_totals: Callable[[Sweep], Callable[[int], Any]] | None = None
 
 
 class _Row(tuple[Any, ...]):
@@ -176,7 +193,7 @@ class Rows(NamedTuple):
     groups: Ordered[Any]
 
 
-class Windowed(Gathers, Several):
+class Windowed(Gathers, Several, Columnar):
     """A window function: for each row of a partition what tells it apart, and its value.
 
     A row is its sort keys (`ways`), then `width` arguments, which may be NULL, then
@@ -191,6 +208,8 @@ class Windowed(Gathers, Several):
         function: Function,
     ) -> None:
         self._split = len(ways), len(ways) + width
+        self._width = len(rest) + 1
+        self.sorts = [*enumerate(ways), *enumerate(rest, len(ways) + width)]
         self._by = ranked(ways)
         self._rest = ranked(rest)
         self._function = function
@@ -220,6 +239,39 @@ class Windowed(Gathers, Several):
         kept = acc.kept.moved(map(self._key, values), sign)
         return Rows(kept, self._total(acc.total, values, sign), self._groups(kept))
 
+    def load(self, rows: SortedRows, /) -> Loaded | None:
+        """The rows of many partitions, each with its value."""
+        function, sweep = self._function, Sweep(rows, self._split, self._width)
+        values = None if function.sweep is None else function.sweep(sweep)
+        if values is None:
+            return None
+        shown, most = sweep.index, function.most
+        if most is not None:
+            number = sweep.group if function.by_group else sweep.index
+            number = sweep.peers[0] if function.by_peers and not function.by_group else number
+            shown = np.flatnonzero(number - number[sweep.begin] < most)
+        past, starts = self._split[1], rows.starts
+        results = [rows.codes(n)[shown] for n in range(past, past + self._width - 1)]
+        all_firsts = sweep.firsts if function.by_group else starts
+        totals = None
+        if function.total is not None:
+            assert function.swept_totals is not None  # noqa: S101  it had values
+            totals = function.swept_totals(sweep)
+
+        def acc(partition: int) -> Rows:  # as long as it is not asked for, what it reads is kept
+            start, end = starts[partition : partition + 2].tolist()
+            total, groups = self.initial.total, self.initial.groups
+            kept = Placed.deferred(end - start, read_from(rows, range(start, end), self._key))
+            if function.by_group:
+                low, high = np.searchsorted(all_firsts, (start, end)).tolist()
+                firsts = all_firsts[low:high].tolist()
+                groups = Placed.deferred(high - low, read_from(rows, firsts, self._peer_key))
+            if totals is not None:
+                total = totals(partition)
+            return Rows(kept, total, groups)
+
+        return Loaded(acc, shown=(shown, [*results, values[shown]]))
+
     def finish(self, acc: Rows, /) -> list[Any]:
         """The rows of the partition, each with its value."""
         return self._shown(acc, 0, self._size(acc))
@@ -242,6 +294,10 @@ class Windowed(Gathers, Several):
         """What is kept of a row: it decides the order."""
         start, end = self._split
         return (self._by(value[:start]), self._rest(value[end:]), _Row(value))
+
+    def _peer_key(self, value: Any) -> Any:
+        """What is kept of a group of peers."""
+        return (self._by(value[: self._split[0]]),)
 
     def _total(self, total: Any, rows: Sequence[Any], sign: int) -> Any:
         reducer = self._function.total

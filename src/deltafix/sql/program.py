@@ -21,12 +21,20 @@ from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import deltafix
 from deltafix.datalog.program import Program as Text
 from deltafix.errors import ProgramError, SourceError
-from deltafix.reducers.aggregate import Changes, Gathers, Several, UserReducer
+from deltafix.reducers.aggregate import (
+    Changes,
+    Columnar,
+    Gathers,
+    Loaded,
+    Several,
+    SortedRows,
+    UserReducer,
+)
 from deltafix.rules.ast import Atom, RelationDecl
 from deltafix.rules.tables import TableKey, TableProgram
 from deltafix.rules.terms import Aggregate
@@ -302,22 +310,39 @@ class _Gathers(_Reducer, Gathers):
 
     def __init__(self, reducer: Any, source: _Source, name: str) -> None:
         super().__init__(reducer, source, name)
-        self._of = reducer
+        self._gather = reducer.gather
 
     def gather(self, acc: Any, values: list[Any], sign: int, /) -> Any:
-        return self._of.gather(acc, values, sign)
+        return self._gather(acc, values, sign)
 
 
-class _Several(_Gathers, Several):
+class _Columnar(_Reducer, Columnar):
+    """One that takes all values of many groups as columns."""
+
+    def __init__(self, reducer: Any, source: _Source, name: str) -> None:
+        super().__init__(reducer, source, name)
+        self.sorts = reducer.sorts
+        self._load = reducer.load
+
+    def load(self, rows: SortedRows, /) -> Loaded | None:
+        loaded: Loaded | None = self._load(rows)
+        return loaded
+
+
+class _Several(_Reducer, Several):
     """One whose result is a list."""
 
+    def __init__(self, reducer: Any, source: _Source, name: str) -> None:
+        super().__init__(reducer, source, name)
+        self._changes = reducer.changes
+
     def changes(self, before: Any, after: Any, values: list[Any], /) -> Changes:
-        changes: Changes = self._of.changes(before, after, values)
+        changes: Changes = self._changes(before, after, values)
         return changes
 
 
 def _shipped(reducer: UserReducer, source: _Source, name: str) -> UserReducer:
-    if isinstance(reducer, Several):
-        return _Several(reducer, source, name)
-    shipped = _Gathers if isinstance(reducer, Gathers) else _Reducer
-    return shipped(reducer, source, name)
+    said = {Gathers: _Gathers, Columnar: _Columnar, Several: _Several}
+    bases = [shipped for base, shipped in said.items() if isinstance(reducer, base)]
+    shipped = type("_Shipped", (*bases, _Reducer), {})
+    return cast("UserReducer", shipped(reducer, source, name))

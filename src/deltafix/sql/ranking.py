@@ -146,7 +146,7 @@ def _first(
     columns = [operand.column(f"c{n}") for n, operand in enumerate(row)]
     ways = [way(key, order.get(key)) for key in row]
     written = "".join(map(str, ways))
-    reducer = reducers.First(reducers.ranked(ways), *bounds)
+    reducer = reducers.First(ways, *bounds)
     name = f"first_{bounds[0]}_{bounds[1]}_{written}"
     given = list(zip(row, columns, strict=True))
     of = list(dict.fromkeys((*partition, *rows.outer)))

@@ -13,18 +13,31 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Context
 from fractions import Fraction
-from functools import reduce
-from itertools import groupby, islice
+from functools import partial, reduce
+from itertools import groupby, pairwise
+from operator import mul
 from typing import Any, Final, NamedTuple, TypeAlias
 
+import numpy as np
+
+from deltafix.changes.digits import Digits
+from deltafix.changes.exact import SHIFT, ratio
 from deltafix.facts.values import ABOVE, BaseType
 from deltafix.facts.wide import as_number
-from deltafix.reducers.aggregate import Changes, Gathers, Several, UserReducer
-from deltafix.reducers.algebra import AnyReducer, enriched
+from deltafix.reducers.aggregate import (
+    Changes,
+    Columnar,
+    Gathers,
+    Loaded,
+    Several,
+    SortedRows,
+    UserReducer,
+)
 from deltafix.reducers.extremes import KeptOrder
 from deltafix.reducers.numeric import Variance
 from deltafix.reducers.ordered import Ordered, Placed, placed
 from deltafix.reducers.reducer import Additive
+from deltafix.reducers.ways import Way, ranked
 from deltafix.sql.arrays import packed
 from deltafix.sql.intervals import Interval, as_text, from_text, mean
 
@@ -38,16 +51,14 @@ __all__ = [
     "Mode",
     "Product",
     "Quantile",
+    "Spread",
     "Sum",
     "There",
     "United",
-    "Way",
     "Wide",
     "array_agg",
     "nearest",
-    "ranked",
     "string_agg",
-    "variance",
 ]
 
 
@@ -192,16 +203,45 @@ class Lengths(Additive[str, tuple[int, Interval], str]):
         return text
 
 
-def variance(*, ddof: int, root: bool, scale: int) -> AnyReducer:
-    """VARIANCE and STDDEV, of numbers that stand for themselves times 10^-scale.
+class Spread(Variance, Columnar):
+    """VARIANCE and STDDEV: NaN where there are not more than `ddof` numbers."""
 
-    The value means something where there are more than `ddof`.
-    """
+    sorts = ()
 
-    def or_nan(value: float | None) -> float:
-        return math.nan if value is None else value
+    def finish(self, acc: tuple[int, int, int, int], /) -> float:
+        """The result."""
+        found = super().finish(acc)
+        return math.nan if found is None else found
 
-    return enriched(Variance(ddof=ddof, root=root, scale=scale), or_nan)
+    def load(self, rows: SortedRows, /) -> Loaded | None:
+        """Those of many groups, by whole numbers of the least unit that one of them has."""
+        numbers = rows.numbers(0)
+        if numbers is None or not np.isfinite(numbers).all():
+            return None
+        unit, wholes = 0, numbers.tolist()
+        if numbers.dtype != np.int64:
+            digits = Digits(numbers)
+            unit, wholes = digits.scale, digits.wholes(digits.digits)
+        bounds = rows.starts.tolist()
+        groups = [wholes[start:end] for start, end in pairwise(bounds)]
+        sums = [(len(own), sum(own), sum(map(mul, own, own))) for own in groups]
+        up, down = max(unit, 0), max(-unit, 0)
+
+        def acc(group: int) -> tuple[int, int, int, int]:
+            count, first, second = sums[group]
+            first, second = first << SHIFT + up, second << 2 * (SHIFT + up)
+            return count, first >> down, second >> 2 * down, 0
+
+        return Loaded(acc, [self._of(*own, up, down) for own in sums])
+
+    def _of(self, count: int, first: int, second: int, up: int, down: int) -> float:
+        """As `finish`, of sums of units of 2^(up - down)."""
+        if count <= self.ddof:
+            return math.nan
+        spread = count * second - first * first
+        parts = count * (count - self.ddof) * 100**self.scale
+        found = ratio(spread << 2 * up, parts << 2 * down)
+        return math.sqrt(found) if self.root else found
 
 
 _WORD: Final = 64
@@ -289,13 +329,15 @@ class Product(Additive[float, Factors, float]):
             return sign * math.inf
 
 
-class Quantile(KeptOrder[Any]):
+class Quantile(KeptOrder[Any], Columnar):
     """QUANTILE_CONT and QUANTILE_DISC: interpolated exactly and rounded once, or a value there is.
 
     `share` is between 0 and 1, counted from the greatest value if `descending`; a number of
     QUANTILE_CONT stands for itself times 10^-scale, or `read` makes one of what does, and `close`
     what the engine has of what is between two.
     """
+
+    sorts = ((0, Way(nullable=False)),)
 
     def __init__(
         self,
@@ -316,18 +358,42 @@ class Quantile(KeptOrder[Any]):
 
     def finish(self, acc: Ordered[Any], /) -> Any:
         """The result."""
-        size = len(acc)
+        low, high, rest = self._at(len(acc))
+        return self._between(acc[low], acc[high], rest)
+
+    def load(self, rows: SortedRows, /) -> Loaded:
+        """Those of many groups."""
+        starts = rows.starts.tolist()
+        sizes = [end - start for start, end in pairwise(starts)]
+        known = {size: self._at(size) for size in {*sizes}}
+        at = [known[size] for size in sizes]
+        lows, highs = (
+            rows.values([start + one[n] for start, one in zip(starts, at, strict=False)])
+            for n in range(2)
+        )
+        rests = [rest for _, _, rest in at]
+        return Loaded(partial(self.kept_of, rows), [*map(self._between, lows, highs, rests)])
+
+    def _at(self, size: int) -> tuple[int, int, Fraction]:
+        """Between which of so many values it is, and how far behind the first."""
         if not self.continuous:
             index = max(math.ceil(self.share * size) - 1, 0)
-            return acc[size - 1 - index if self.descending else index]
+            index = size - 1 - index if self.descending else index
+            return index, index, Fraction(0)
         at = (1 - self.share if self.descending else self.share) * (size - 1)
         index = math.floor(at)
-        low, high = self.read(acc[index]), self.read(acc[min(index + 1, size - 1)])
-        if at == index or low == high:
+        return index, min(index + 1, size - 1), at - index
+
+    def _between(self, first: Any, second: Any, rest: Fraction) -> Any:
+        """What is so far between two values."""
+        if not self.continuous:
+            return first
+        low, high = self.read(first), self.read(second)
+        if not rest or low == high:
             return self.close(low * self.unit)
         if not (math.isfinite(low) and math.isfinite(high)):
-            return low + (high - low) * float(at - index)
-        exact = Fraction(low) + (Fraction(high) - Fraction(low)) * (at - index)
+            return low * float(1 - rest) + high * float(rest)
+        exact = Fraction(low) + (Fraction(high) - Fraction(low)) * rest
         return self.close(exact * self.unit)
 
 
@@ -415,29 +481,45 @@ class Mode(Gathers):
         return acc[1][0][1]
 
 
-class United(KeptOrder[str]):
-    """STRING_AGG and ARRAY_AGG: the values in an order, which `rank` decides, made one."""
+class United(KeptOrder[str], Columnar):
+    """STRING_AGG and ARRAY_AGG: the values in the order of `sorts`, or the first, made one."""
 
     initial: Ordered[Any] = Placed()
 
-    def __init__(self, rank: Callable[[Any], Any], unite: Callable[[Iterable[Any]], str]) -> None:
-        self.rank = rank
-        self._sort_key = lambda value: (rank(value), value)
+    def __init__(
+        self,
+        sorts: Sequence[tuple[int, Way]],
+        unite: Callable[[Iterable[Any]], str],
+        most: int | None = None,
+    ) -> None:
+        key, columns = ranked([way for _, way in sorts]), [column for column, _ in sorts]
+        self.sorts = sorts
+        self.rank: Callable[[Any], Any] = lambda value: key([value[n] for n in columns])
+        self._sort_key = lambda value: (self.rank(value), value)
         self.unite = unite
+        self.most = sys.maxsize if most is None else most
 
     def finish(self, acc: Ordered[Any], /) -> str:
         """The result."""
-        return self.unite(value for _, value in acc)
+        return self.unite(value for _, value in acc.between(0, self.most))
+
+    def load(self, rows: SortedRows, /) -> Loaded:
+        """Those of many groups."""
+        sizes = np.minimum(np.diff(rows.starts), self.most)
+        bounds = [0, *np.cumsum(sizes).tolist()]
+        firsts = np.repeat(rows.starts[:-1] - bounds[:-1], sizes)
+        values = rows.values((firsts + np.arange(bounds[-1])).tolist())
+        results = [self.unite(values[start:end]) for start, end in pairwise(bounds)]
+        return Loaded(partial(self.kept_of, rows), results)
 
 
 def string_agg(separator: str, ways: Sequence[Way]) -> United:
     """STRING_AGG of texts with their sort keys: by these, and then by the texts themselves."""
-    rank = ranked([*ways, Way(nullable=False)])
 
     def unite(values: Iterable[Any]) -> str:
-        return separator.join(text for text, *_ in values)
+        return separator.join([value[0] for value in values])
 
-    return United(lambda value: rank([*value[1:], value[0]]), unite)
+    return United([*enumerate(ways, 1), (0, Way(nullable=False))], unite)
 
 
 def array_agg(
@@ -447,18 +529,17 @@ def array_agg(
 
     `ways` are those of the keys, then that of the value; the array has at most `most` values.
     """
-    rank = ranked(ways)
 
     def unite(values: Iterable[Any]) -> str:
-        elements = (element for _, element, *_ in islice(values, most))
+        elements = (value[1] for value in values)
         return packed(
             base, (element and element[0] for element in elements) if nullable else elements
         )
 
-    return United(lambda value: rank([*value[2:], value[1]]), unite)
+    return United([*enumerate(ways[:-1], 2), (1, ways[-1])], unite, most)
 
 
-class First(KeptOrder[Any], Several):
+class First(KeptOrder[Any], Several, Columnar):
     """ORDER BY ... LIMIT and DISTINCT ON: some of the rows in their order.
 
     Its result is a list: O(log n) for each row that changes, however long the list.
@@ -466,7 +547,9 @@ class First(KeptOrder[Any], Several):
 
     initial: Ordered[Any] = Placed()
 
-    def __init__(self, key: Callable[[Any], Any], offset: int, limit: int | None) -> None:
+    def __init__(self, ways: Sequence[Way], offset: int, limit: int | None) -> None:
+        key = ranked(ways)
+        self.sorts = [*enumerate(ways)]
         self._sort_key = self._ranked = lambda value: (key(value), value)
         self.offset = offset
         self.end = sys.maxsize if limit is None else min(offset + limit, sys.maxsize)
@@ -474,6 +557,15 @@ class First(KeptOrder[Any], Several):
     def finish(self, acc: Ordered[Any], /) -> list[Any]:
         """The rows from `offset` on."""
         return [row for _, row in acc.between(self.offset, self.end)]
+
+    def load(self, rows: SortedRows, /) -> Loaded:
+        """The rows of many partitions."""
+        sizes = np.diff(rows.starts)
+        begins, count = np.repeat(rows.starts[:-1], sizes), int(rows.starts[-1])
+        number = np.arange(count) - begins
+        shown = np.flatnonzero((number >= self.offset) & (number < self.end))
+        columns = [rows.codes(column)[shown] for column, _ in self.sorts]
+        return Loaded(partial(self.kept_of, rows), shown=(shown, columns))
 
     def changes(self, before: Ordered[Any], after: Ordered[Any], values: list[Any], /) -> Changes:
         """What a result loses and gains where these rows came or went.
@@ -495,81 +587,3 @@ class First(KeptOrder[Any], Several):
         standing = [(key[1], shown(before, key), shown(after, key)) for key in near]
         went = [row for row, was, now in standing if was and not now]
         return went, [row for row, was, now in standing if now and not was]
-
-
-class _Descending:
-    """A value that sorts the other way round."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def __lt__(self, other: _Descending) -> bool:
-        return bool(other.value < self.value)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Descending) and bool(self.value == other.value)
-
-    __hash__ = None  # type: ignore[assignment]  # a part of a sort key, never a value
-
-
-class _Below:
-    """What NaN is where numbers descend, as their negatives: less than each of these."""
-
-    __slots__ = ()
-
-    def __lt__(self, other: object) -> bool:
-        return other is not self
-
-    def __gt__(self, other: object) -> bool:
-        return False
-
-
-_BELOW: Final = _Below()
-
-
-def _turned(value: Any) -> Any:
-    """A value as it is placed where values descend; numbers need no call to be compared."""
-    if type(value) in (int, float):
-        return -value or 0
-    return _BELOW if value is ABOVE else _Descending(value)
-
-
-class Way(NamedTuple):
-    """How a column sorts; as text a part of the name of a reducer that sorts so."""
-
-    nullable: bool
-    descending: bool = False
-    nulls_first: bool = False
-    is_plain: bool = False
-    """Whether its values are ordered as they are."""
-
-    @property
-    def turned(self) -> Way:
-        """The other way round."""
-        return self._replace(descending=not self.descending, nulls_first=not self.nulls_first)
-
-    def __str__(self) -> str:
-        return f"{'ad'[self.descending]}{'lf'[self.nulls_first]}"
-
-
-def ranked(ways: Sequence[Way]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
-    """The sort key of rows of the engine's values, which sort column by column."""
-    if all(way.is_plain and not (way.nullable or way.descending) for way in ways):
-        return tuple
-
-    def key(row: Sequence[Any]) -> tuple[Any, ...]:
-        parts: list[Any] = []
-        for value, (nullable, descending, nulls_first, _) in zip(row, ways, strict=True):
-            bare = value
-            if nullable:
-                parts.append((value is None) is not nulls_first)
-                bare = 0 if value is None else value[0]
-            kind = type(bare)
-            if kind is not int and kind is not str:
-                bare = placed(bare)
-            parts.append(_turned(bare) if descending else bare)
-        return tuple(parts)
-
-    return key

@@ -167,7 +167,8 @@ class _Window:
     def whole(self) -> AggregateCall | None:
         """The aggregate that it is of all rows of the partition; None: it is another function."""
         call = self.node.this
-        if not isinstance(call, AGGREGATE) or isinstance(call, (exp.WithinGroup, *_PLACES)):
+        others = (exp.WithinGroup, *_PLACES, *_RANKINGS)
+        if not isinstance(call, AGGREGATE) or isinstance(call, others):
             return None
         frame = self._frame()
         is_all = frame.end is None if self.spec is not None else not self.order

@@ -447,6 +447,30 @@ def test_a_rule_starts_from_where_it_has_least_to_look_at(order: str) -> None:
         db.check_invariants()
 
 
+@pytest.mark.parametrize(("asked", "starts"), [(20, "few"), (3000, "many")])
+def test_a_lookup_that_finds_nothing_is_work(asked: int, starts: str) -> None:
+    """Each row of `many` looked up in `few` costs more than to go through `many` for few rows.
+
+    If not so few ask for it, its index would be filled, and that costs more again.
+    """
+    text = ".decl many(x: number, k: number) .input many .decl few(k: number) .input few"
+    with deltafix.connect(text) as db:
+        cells = db.instance.arena.cells
+        cells[layout.SCAN_FROM] = 0
+        with db.transaction() as tx:
+            tx.insert("many", [(n, n % 4000) for n in range(5000)])
+            tx.insert("few", [(3990 + n,) for n in range(asked)])
+        with db.transaction() as tx:
+            tx.add_rule(".decl r(x: number) .output r")
+            tx.add_rule("r(x) :- many(x, k), few(k).")
+        assert db.rows("r") == [(n,) for n in range(5000) if 3990 <= n % 4000 < 3990 + asked]
+        ids = db.instance.linked.ids
+        variant = db.instance.linked.program[cells[layout.S_START]]
+        trigger = db.instance.linked.program[variant + layout.V_TRIGGER]
+        assert trigger == ids[starts]
+        assert (cells[layout.C_TRIED] < 200) == (starts == "few")
+
+
 @pytest.mark.skipif(JIT_DISABLED, reason="20,000 rows, in Python")
 @pytest.mark.parametrize("above", [-1, 17000, 30000])
 def test_rows_that_comparisons_drop_are_read_and_stop_for_cancelling(above: int) -> None:

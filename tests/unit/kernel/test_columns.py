@@ -9,7 +9,17 @@ from tests.generators.colliding import colliding
 
 import deltafix
 from deltafix import Program
+from deltafix.errors import FunctorError
 from deltafix.kernel import layout as at
+from deltafix.kernel.aside import (
+    VALUES,
+    forget_aside,
+    is_aside,
+    must_ask,
+    next_pile,
+    set_aside,
+    take_back,
+)
 from deltafix.kernel.jit import JIT_DISABLED
 
 ROWS = 150 if JIT_DISABLED else 300
@@ -76,6 +86,8 @@ def _facts(random: Random) -> dict[str, list[tuple[object, ...]]]:
 
 SHARED = ("texts", "an absent row", "several rows", "several rows that are compared")
 """Bodies that make no values, and begin with a relation of some blocks."""
+LATE = ("one row each", "several rows", "several rows of two, of which each row chooses")
+"""Bodies that look into an index, not by a key."""
 
 
 @pytest.mark.parametrize("name", BODIES)
@@ -83,24 +95,29 @@ def test_blocks_find_what_edits_find(name: str) -> None:
     """A load evaluates the rule from its tables; edits of a few rows each go row by row.
 
     A load that lanes share, too, whose batches are full after a few heads; three matches fill a
-    frame there.
+    frame there. And a rule that comes to its tables, whose indexes are late: all rows wait for one
+    that is gone through, few, or none.
     """
     body = BODIES[name]
-    text = (
-        f"{DECLARED} .decl out(x: number, y: number, z: number) .output out out(x, y, z) :- {body}."
-    )
+    declared = f"{DECLARED} .decl out(x: number, y: number, z: number) .output out\n"
+    rule = f"out(x, y, z) :- {body}."
     facts = _facts(Random(body))
     asked: list[list[int]] = []
     shown = []
-    for step, lanes in ((1000, 0), (7, 0), (1000, 3)):
+    ways = ((1000, 0, -1), (7, 0, -1), (1000, 3, -1), (1000, 0, 0), (1000, 0, 3))
+    for step, lanes, share in ways:
         calls: list[int] = []
 
         def twice(x: int, calls: list[int] = calls) -> int:
             calls.append(x)
             return x * 2
 
+        text = declared if share >= 0 else declared + rule
         with deltafix.connect(Program.parse(text), functors={"twice": twice}) as db:
             cells = db.instance.arena.cells
+            if share >= 0:
+                cells[at.SCAN_FROM], cells[at.SCAN_SHARE] = 0, share
+                cells[at.MATCHES] = Random(body).choice((1, 3, at.BLOCK))
             if lanes:
                 for cell, value in (
                     (at.LANES, lanes), (at.SHARE_FROM, 1), (at.BATCH_FROM, 0), (at.BATCH_CELLS, 40),
@@ -112,6 +129,11 @@ def test_blocks_find_what_edits_find(name: str) -> None:
                 for first in range(0, len(rows), width):
                     with db.transaction() as tx:
                         tx.insert(relation, rows[first : first + width])
+            if share >= 0:
+                with db.transaction() as tx:
+                    tx.add_rule(rule)
+                if share == 0 and name in LATE:
+                    assert cells[at.ASIDE_ROW] > 0
             if step == 1000:
                 assert cells[at.N_BOUND] > 0
             if lanes and name in SHARED:
@@ -120,8 +142,8 @@ def test_blocks_find_what_edits_find(name: str) -> None:
             shown.append(db.rows("out"))
         asked.append(sorted(calls))
     assert shown[0]
-    assert shown[0] == shown[1] == shown[2]
-    assert asked[0] == asked[1] == asked[2]
+    assert shown == [shown[0]] * 5
+    assert asked == [asked[0]] * 5
 
 
 def test_two_keys_of_one_hash_are_found_by_the_block() -> None:
@@ -193,3 +215,150 @@ def test_each_row_of_a_block_goes_on_where_it_has_the_fewest(lanes: int, matches
         assert db.last_epoch.probed == 2 * 2 * half
         assert cells[at.PASSED] == 0
         assert cells[at.FRAME] == cells[at.VECTORS]
+
+
+WAITING = """
+.decl a(x: number, y: number) .input a
+.decl b(x: number, y: number, z: number) .input b
+"""
+
+
+@pytest.mark.parametrize("matches", [1, 7, at.BLOCK])
+def test_few_rows_wait_for_a_table_and_its_index_stays_empty(matches: int) -> None:
+    """Its rows are gone through once; only those that a row waits for are looked at.
+
+    Keys of one hash, keys that many rows wait for, rows that went, and a second table behind.
+    """
+    rng = Random(matches)
+    keys = [key for group in colliding()[:3] for key in group]
+    count = 400 if JIT_DISABLED else 4000
+    facts = {
+        "a": [(key, y) for key in keys[1:] for y in range(5)] + [(-y, y) for y in range(20)],
+        "b": [(rng.choice((*keys, rng.randrange(-40, 900))), n, n % 50) for n in range(count)],
+    }
+    gone = set(facts["b"][::5])
+    with deltafix.connect(Program.parse(WAITING)) as db:
+        cells = db.instance.arena.cells
+        cells[at.SCAN_FROM], cells[at.SCAN_SHARE], cells[at.MATCHES] = 0, 0, matches
+        with db.transaction() as tx:
+            for name, rows in facts.items():
+                tx.insert(name, rows)
+        with db.transaction() as tx:
+            tx.delete("b", sorted(gone))
+        with db.transaction() as tx:
+            tx.add_rule(".decl out(x: number, y: number, n: number) .output out")
+            tx.add_rule("out(x, y, n) :- a(x, y), b(x, n, z), z > 9.")
+        held = [row for row in facts["b"] if row not in gone]
+        found = [(x, y, n, z) for x, y in facts["a"] for key, n, z in held if key == x]
+        assert db.rows("out") == sorted((x, y, n) for x, y, n, z in found if z > 9)
+        assert db.last_epoch.probed == len(found)
+        assert cells[at.PASSED] == 0
+        (late,) = _late(db, "b")
+        assert late == 1
+        db.check_invariants()
+        with db.transaction() as tx:  # an edit asks for a key
+            tx.insert("a", [(keys[0], 7)])
+        new = sorted((keys[0], 7, n) for key, n, z in held if key == keys[0] and z > 9)
+        assert tx.delta["out"].added == new
+
+
+def _late(db: deltafix.Database, name: str) -> list[int]:
+    """X_LATE of a relation's indexes."""
+    cells = db.instance.arena.cells
+    rb = int(cells[at.RELS]) + db.instance.linked.ids[name] * at.RSZ
+    first = int(cells[at.IDXS]) + int(cells[rb + at.R_IDX]) * at.XSZ
+    count = int(cells[rb + at.R_NIDX])
+    return [int(cells[first + n * at.XSZ + at.X_LATE]) for n in range(count)]
+
+
+@pytest.mark.parametrize(("share", "filled"), [(2, True), (0, False)])
+def test_where_many_rows_wait_the_index_is_filled(share: int, filled: bool) -> None:
+    """All rows of a find 2 in b; of the first kind more than a quarter of b's rows wait."""
+    with deltafix.connect(Program.parse(WAITING)) as db:
+        cells = db.instance.arena.cells
+        cells[at.SCAN_FROM], cells[at.SCAN_SHARE] = 0, share
+        with db.transaction() as tx:
+            tx.insert("a", [(x, x + 1) for x in range(300)])
+            tx.insert("b", [(n // 2, n, n % 3) for n in range(800)])
+        with db.transaction() as tx:
+            tx.add_rule(".decl out(x: number, n: number) .output out")
+            tx.add_rule("out(y, n) :- a(x, y), b(x, n, _).")
+        assert db.rows("out") == [(n // 2 + 1, n) for n in range(600)]
+        assert (0 in _late(db, "b")) == filled
+        assert cells[at.PASSED] == 0
+
+
+@pytest.mark.parametrize("calls", [1, 1 << 14])
+def test_rows_whose_values_are_asked_for_go_on_as_blocks(calls: int) -> None:
+    """One call a pair behind a literal with several rows; then a table that is looked up by it."""
+    text = """
+    .decl a(x: number, y: number) .input a
+    .decl b(x: number, y: number, z: number) .input b
+    .decl k(x: number, y: number) .input k
+    .functor twice(x: number): number
+    .decl out(x: number, z: number) .output out
+    out(x, v) :- a(x, y), b(y, n, _), w = @twice(n), w > 3, k(w, v), @twice(v) > 8.
+    """
+    asked: list[int] = []
+
+    def twice(x: int) -> int:
+        asked.append(x)
+        return 2 * x
+
+    with deltafix.connect(Program.parse(text), functors={"twice": twice}) as db:
+        cells = db.instance.arena.cells
+        cells[at.ASK_CALLS] = calls
+        size = 100 if JIT_DISABLED else 1000
+        with db.transaction() as tx:
+            tx.insert("k", [(2 * n, n) for n in range(0, 2 * size, 3)])
+            tx.insert("b", [(n // 2, n, 0) for n in range(2 * size)])
+            tx.insert("a", [(x, x) for x in range(size)])
+        values = [n for n in range(2 * size) if n % 3 == 0 and n > 1]
+        assert db.rows("out") == sorted((n // 2, n) for n in values if n > 4)
+        assert sorted(asked) == sorted({*range(2 * size)})
+        assert cells[at.PASSED] == 0
+
+
+def test_what_was_read_of_a_pile_is_not_kept_while_others_wait() -> None:
+    """Rows that wait again, for a second function, would else have a pile grow with the table."""
+    with deltafix.connect(WAITING + ".decl c(x: number) c(x) :- a(x, y), b(y, x, _).") as db:
+        words, cells = db.instance.arena.words, db.instance.arena.cells
+        cells[at.FRAME] = cells[at.VECTORS]
+        lengths = []
+        for _ in range(5):
+            for _ in range(3):
+                set_aside(words, cells, VALUES, 1, 0, 0, 0, 0)
+            must_ask(cells, 0)
+            lengths.append(int(cells[VALUES + 1]))
+            set_aside(words, cells, VALUES, 1, 0, 0, 0, 0)  # one waits again
+            assert next_pile(cells, 0) == VALUES
+            assert take_back(cells, VALUES) < 0
+        assert lengths[1:] == [lengths[1]] * 4
+        forget_aside(cells)
+        assert is_aside(cells) == 0
+
+
+def test_a_call_that_fails_leaves_no_row_waiting() -> None:
+    """The epoch is taken back, and the next one begins with no row of it."""
+    text = """
+    .decl a(x: number) .input a
+    .functor f(x: number): number
+    .decl out(x: number) .output out
+    out(@f(x)) :- a(x).
+    """
+    held = [True]
+
+    def f(x: int) -> int:
+        if held[0]:
+            raise RuntimeError("not now")
+        return x + 1
+
+    with deltafix.connect(Program.parse(text), functors={"f": f}) as db:
+        rows = [(x,) for x in range(200)]
+        with pytest.raises(FunctorError, match="not now"), db.transaction() as tx:
+            tx.insert("a", rows)
+        db.check_invariants()
+        held[0] = False
+        with db.transaction() as tx:
+            tx.insert("a", rows[:100])
+        assert db.rows("out") == [(x + 1,) for x in range(100)]

@@ -18,6 +18,8 @@ EXTENT = {
     **dict.fromkeys(("TALLIES", "FOLDED"), 3),
     "BUCKET_FREE": 32,
     "LITERALS": layout.MOST_LITERALS,
+    "ASIDE": layout.PILES * layout.PILE,
+    "ASIDE_HEADS": 3,
     "F_SAID": 2,
 }
 

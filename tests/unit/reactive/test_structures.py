@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+import random
+from bisect import bisect_left, insort
 from collections import Counter
 from decimal import Decimal
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from deltafix.changes.digits import Digits, units_of
 from deltafix.changes.exact import divide, extend, same_total, total_value
 from deltafix.errors import MissingRowError
 from deltafix.facts.values import canonical, float_order
@@ -88,6 +92,64 @@ def test_ordered_grows_into_a_tree_and_back():
         ordered = ordered.discard(value)
     ordered.check_invariants()
     assert list(ordered) == list(range(4990, 5000))
+
+
+@pytest.mark.parametrize("size", [0, 1, 64, 65, 512, 1_025, 16_385])
+def test_agree_an_ordered_that_is_read_where_it_is_looked_at_with_one_that_is_made(size):
+    chance = random.Random(size)
+    given = tuple(sorted(chance.randrange(2 * size + 1) for _ in range(size)))
+    ordered = Ordered.deferred(size, lambda places: [given[place] for place in places])
+    held = [*given]
+    for _ in range(250):  # most of them below, where leaves are emptied and joined
+        before, copy = ordered, [*held]
+        if held and chance.random() < 0.7:
+            near = chance.randrange(min(len(held), 60))
+            value = held.pop(near if chance.random() < 0.9 else -1)
+            ordered = ordered.discard(value)
+        else:
+            value = chance.randrange(2 * size + 1)
+            insort(held, value)
+            ordered = ordered.add(value)
+        assert ordered.place(value) == bisect_left(held, value)
+        assert ordered.first(3) == held[:3]
+        assert ordered.highest() == (held[-1] if held else None)
+    assert list(before) == copy
+    assert list(ordered) == held
+    assert ordered == Ordered(held)
+    ordered.check_invariants()
+
+
+def test_a_deferred_ordered_reads_what_lies_on_the_way():
+    read = []
+    ordered = Ordered.deferred(10**6, lambda places: read.extend(places) or [*places])
+    assert ordered[654_321] == ordered.place(654_321) == 654_321
+    assert ordered.discard(654_321).add(-1)[0] == -1
+    assert len(read) < 250
+
+
+_FLOATS = (
+    st.floats(allow_nan=False, allow_infinity=False)
+    | st.floats(-100, 100)
+    | st.sampled_from([0.1, 1e16, -1e16, 2.0**-53, 2.0**-54, 5e-324, -5e-324, 1.7e308])
+)
+
+
+@given(st.lists(_FLOATS, min_size=1, max_size=60), st.randoms(use_true_random=False))
+def test_agree_sums_of_digits_with_exact_totals(values, chance):
+    digits = Digits(np.array(values, dtype=float))
+    low = [chance.randrange(len(values)) for _ in range(20)]
+    high = [chance.randrange(start, len(values) + 1) for start in low]
+    before = [np.concatenate(([0], np.cumsum(part))) for part in digits.digits]
+    sums = [part[high] - part[low] for part in before]
+    totals = []
+    for start, end in zip(low, high, strict=True):
+        total = 0
+        for value in values[start:end]:
+            total = extend(total, value, 1)
+        totals.append(total)
+    assert digits.rounded(sums).tolist() == [float(total_value(total)) for total in totals]
+    units = [units_of(whole, digits.scale) for whole in digits.wholes(sums)]
+    assert units == [total[0] if isinstance(total, tuple) else total for total in totals]
 
 
 def test_the_summary_of_any_part_of_an_ordered_is_that_of_its_values():

@@ -10,9 +10,9 @@ import pytest
 from tests.judges.sql_judge import changes_followed
 
 import deltafix.sql
+from deltafix.reducers.ways import Way, ranked
 from deltafix.sql import asof
 from deltafix.sql.asof import NearestRows
-from deltafix.sql.reducers import Way, ranked
 
 TABLES = (
     "CREATE TABLE t (id INT PRIMARY KEY, k TEXT, ts TIMESTAMP, n INT)",

@@ -13,11 +13,12 @@ import pytest
 from deltafix.reducers.extremes import Max, Min
 from deltafix.reducers.numeric import Sum
 from deltafix.reducers.ordered import Ordered
+from deltafix.reducers.ways import Way
 from deltafix.sql import frames, partitions
 from deltafix.sql.frames import Frame
 from deltafix.sql.offsets import measure
 from deltafix.sql.partitions import Function, Windowed
-from deltafix.sql.reducers import First, Mode, Way, ranked
+from deltafix.sql.reducers import First, Mode
 from deltafix.sql.types import BIGINT
 
 WAYS = (
@@ -120,7 +121,7 @@ def test_the_changes_of_the_first_rows_are_those_that_two_lists_differ_by(seed: 
     for _ in range(20):
         offset, limit = draw.choice((0, 0, 1, 7)), draw.choice((None, 0, 1, 3, 10, 60))
         way = Way(nullable=False, descending=draw.random() < 0.5)
-        reducer = First(ranked([way, Way(nullable=False)]), offset, limit)
+        reducer = First([way, Way(nullable=False)], offset, limit)
         rows = [(draw.choice(values), n) for n in range(draw.choice((0, 3, 30, 200)))]
         acc = reducer.gather(reducer.initial, rows, 1)
         for number in range(12):
@@ -243,7 +244,7 @@ def test_an_extreme_of_a_frame_is_what_its_rows_add_up_to(seed: int) -> None:
 
 
 def test_the_first_rows_change_by_few_however_many_they_are() -> None:
-    reducer = First(ranked([Way(nullable=False)] * 2), 10, 10_000)
+    reducer = First([Way(nullable=False)] * 2, 10, 10_000)
     acc = reducer.gather(reducer.initial, [(n, n) for n in range(20_000)], 1)
     after = reducer.add(acc, (50, -1))
     assert reducer.changes(acc, after, [(50, -1)]) == ([(10_009, 10_009)], [(50, -1)])

@@ -8,8 +8,9 @@ to; values that a reducer returns fit the aggregate's type.
 
 from __future__ import annotations
 
-from collections.abc import Callable, KeysView, Mapping
+from collections.abc import Callable, Iterable, KeysView, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
 from deltafix.engine.folds.groups import Journal, Key
@@ -17,7 +18,15 @@ from deltafix.engine.functors import fitted
 from deltafix.errors import FunctorError
 from deltafix.facts.values import BaseType, sorted_rows
 from deltafix.plan.clause import Fold
-from deltafix.reducers.aggregate import Changes, Gathers, Several, UserReducer
+from deltafix.reducers.aggregate import (
+    Changes,
+    Columnar,
+    Gathers,
+    Loaded,
+    Several,
+    SortedRows,
+    UserReducer,
+)
 from deltafix.reducers.extremes import Max, Min
 from deltafix.reducers.numeric import Count, Mean, Sum
 from deltafix.rules.logical import bounded_sum
@@ -67,6 +76,27 @@ def finished(op: str, reducer: UserReducer, acc: Any) -> Any:
         raise _failed(op, error, reducer.finish, acc) from error
 
 
+class _Later:
+    """An accumulator that is made when its group changes first."""
+
+    __slots__ = ("_acc", "_make")
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make: Callable[[], Any] | None = make
+        self._acc: Any = None
+
+    def __call__(self) -> Any:
+        make = self._make
+        if make is not None:
+            self._acc = make()
+            self._make = None
+        return self._acc
+
+
+def _made(acc: Any) -> Any:
+    return acc() if type(acc) is _Later else acc
+
+
 class Accumulators:
     """The accumulator and number of rows of each group.
 
@@ -86,6 +116,7 @@ class Accumulators:
         self._result: BaseType = "record" if len(results) > 1 else results[0]
         self._reducer = reducer_of(fold, next(iter(self._kinds), self._result), users)
         self.several = isinstance(self._reducer, Several)
+        self.columnar = self._reducer if isinstance(self._reducer, Columnar) else None
         self._look = look
         self._groups: Journal[tuple[int, Any]] = Journal()
         self._again: set[Key] = set()
@@ -102,6 +133,7 @@ class Accumulators:
         Raises FunctorError where the reducer raises.
         """
         count, acc = self._groups.touch(key) or (0, self._reducer.initial)
+        acc = _made(acc)
         if self.several and self._groups.was(key) is not None:
             self._changed.setdefault(key, []).extend(values)
         if key not in self._again:
@@ -125,10 +157,10 @@ class Accumulators:
         if count == 0:
             self._groups.put(key, None)
             return None
-        value = finished(self._fold.op, self._reducer, acc)
+        value = finished(self._fold.op, self._reducer, _made(acc))
         if self.several:
             return value
-        return fitted(value, self._result, f"the reducer {self._fold.op}")
+        return self.fitted(value)
 
     def changes(self, key: Key) -> Changes:
         """Of a reducer with `Several` what a group loses and gains; some may stand in both."""
@@ -139,14 +171,42 @@ class Accumulators:
         op, reducer = self._fold.op, self._reducer
         if was is None or now is None:
             went, come = (
-                () if side is None else finished(op, reducer, side[1]) for side in (was, now)
+                () if side is None else finished(op, reducer, _made(side[1])) for side in (was, now)
             )
             return [*went], [*come]
         assert isinstance(reducer, Several)  # noqa: S101  the caller asked
         try:
-            return reducer.changes(was[1], now[1], self._changed[key])
+            return reducer.changes(_made(was[1]), _made(now[1]), self._changed[key])
         except Exception as error:
             raise _failed(op, error, reducer.changes, was[1], now[1]) from error
+
+    def load(self, keys: list[Key], sizes: list[int], rows: SortedRows) -> Loaded | None:
+        """All rows of groups, as they stand; None: they are to be added one by one."""
+        loaded = None if self.columnar is None else self.columnar.load(rows)
+        if loaded is not None:
+            acc, put = loaded.acc, self._groups.put
+            for number, (key, size) in enumerate(zip(keys, sizes, strict=True)):
+                put(key, (size, _Later(partial(acc, number))))
+        return loaded
+
+    def fitted(self, value: Any) -> Any:
+        """A result as the relation holds it. Raises FunctorError."""
+        return fitted(value, self._result, f"the reducer {self._fold.op}")
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no group has rows."""
+        return not self._groups.now
+
+    def size(self, key: Key) -> int:
+        """How many rows a group has."""
+        held: tuple[int, Any] = self._groups.now.get(key, (0, None))
+        return held[0]
+
+    def drop(self, keys: Iterable[Key], kept: Iterable[Key]) -> None:
+        """The groups that are not `kept` have no rows any more."""
+        for key in {*keys}.difference(kept):
+            self._groups.put(key, None)
 
     def existed(self, key: Key) -> tuple[bool, bool]:
         """Whether a touched group had rows before the epoch, and whether it has now."""

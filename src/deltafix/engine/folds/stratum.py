@@ -8,21 +8,29 @@ is, is the reducer's (`accumulators`); emptiness, emission and undo are here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Set
+from typing import Any, Final
+
+import numpy as np
 
 from deltafix.collector import held_back
 from deltafix.engine.codes import Codes
 from deltafix.engine.folds.accumulators import Accumulators
-from deltafix.engine.folds.groups import Journal, Key, keys_of, table
+from deltafix.engine.folds.columns import Columns, ordered
+from deltafix.engine.folds.groups import Journal, Key, keys_of, numbered, table, within
 from deltafix.engine.link import Linked
 from deltafix.engine.stages import Changed
-from deltafix.engine.store import codes_where, rows_of_group
+from deltafix.engine.store import codes_where, relation_cell, rows_of_group
 from deltafix.errors import InternalError
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Words
 from deltafix.plan.clause import Fold
 from deltafix.reducers.aggregate import UserReducer
+
+MANY: Final = 64
+"""Changed rows from which on they are folded by column: numpy costs more than fewer."""
+ANEW: Final = 16
+"""How many rows a group may have for each that changes, if it is folded anew."""
 
 
 class FoldStratum:
@@ -40,7 +48,7 @@ class FoldStratum:
         self._fold = fold
         self._codes = codes
         self._results = types[fold.relation][len(fold.group) :]
-        kinds = tuple(types[fold.source][column] for column in fold.taken)
+        kinds = self._kinds = tuple(types[fold.source][column] for column in fold.taken)
 
         def look(key: Key) -> list[Any]:
             source = linked.ids[fold.source]
@@ -65,6 +73,10 @@ class FoldStratum:
         self._rows: Callable[[], Words] = lambda: codes_where(
             arena, linked.ids[fold.source], at.WAS
         )
+        self._now: Callable[[], Words] = lambda: codes_where(arena, linked.ids[fold.source], at.NOW)
+        self._allocated: Callable[[], int] = lambda: relation_cell(
+            arena, linked.ids[fold.source], at.R_N
+        )
         self._shown: Callable[[], Words] = lambda: codes_where(
             arena, linked.ids[fold.relation], at.WAS
         )
@@ -73,17 +85,22 @@ class FoldStratum:
     @held_back()  # a third of the time of 100,000 ROW_NUMBERs
     def run(self, below: Mapping[str, Changed]) -> Mapping[str, Changed]:
         """The changed values, and the groups that appeared or vanished. O(changed rows)."""
-        kind = self._kind
-        self._take(kind, below[self._fold.source])
-        added, removed = self._several() if kind.several else self._single()
+        kind, change = self._kind, below[self._fold.source]
+        loaded, keys, rest = self._by_column(change)
+        self._take(kind, rest)
+        others = [key for key in kind.touched if key not in keys] if keys else [*kind.touched]
+        sides = self._several(others) if kind.several else self._single(others)
         width = len(self._fold.group)
-        whole = width + len(self._results)
-        changes = {self._fold.relation: Changed(table(added, whole), table(removed, whole))}
+        added, removed = (table(side, width + len(self._results)) for side in sides)
+        if keys:
+            added = np.concatenate((loaded.added, added))
+            removed = np.concatenate((loaded.removed, removed))
+        changes = {self._fold.relation: Changed(added, removed)}
         if self._fold.present is not None:
             existed = [(key, *kind.existed(key)) for key in kind.touched]
-            came = [key for key, was, now in existed if now and not was]
-            went = [key for key, was, now in existed if was and not now]
-            changes[self._fold.present] = Changed(table(came, width), table(went, width))
+            new = [key for key, was, now in existed if now and not was]
+            gone = [key for key, was, now in existed if was and not now]
+            changes[self._fold.present] = Changed(table(new, width), table(gone, width))
         return changes
 
     def keep(self) -> None:
@@ -125,6 +142,83 @@ class FoldStratum:
         ]
         return [*zip(*coded, strict=True)]
 
+    def _by_column(self, change: Changed) -> tuple[Changed, Set[Key], Changed]:
+        """Fold many changed rows by column, if the reducer has a way.
+
+        How the result changes, of which groups, and which changed rows are left. Groups that had
+        rows are folded anew where much of them changes: 50,000 upserts into 20,000 groups of ten
+        took 5 s where each row was taken to its place.
+        """
+        kind, fold = self._kind, self._fold
+        nothing = self._no_rows()
+        left = Changed(nothing, nothing), frozenset[Key](), change
+        count = len(change.added) + len(change.removed)
+        if kind.columnar is None or count < MANY or "record" in (*self._kinds, *self._results):
+            return left  # a record that is made has no columns
+        rows, rest, gone = change.added, Changed(change.added[:0], change.removed), list[Key]()
+        was = nothing
+        if not kind.is_empty:
+            group, stacked = fold.group, np.concatenate((change.added, change.removed))
+            (numbers,) = numbered(stacked[:, group])
+            _, firsts = np.unique(numbers, return_index=True)
+            touched = stacked[firsts][:, group]
+            gone = keys_of(touched, tuple(range(len(group))))
+            sizes = np.fromiter(map(kind.size, gone), np.int64, len(gone))
+            if sizes.sum() > ANEW * count or self._allocated() > ANEW * MANY * count:
+                new = touched[sizes == 0]
+                is_new = within(rows[:, group], new)
+                rest, gone = Changed(rows[~is_new], change.removed), []
+                rows = rows[is_new]
+            else:
+                rest = Changed(rows[:0], rows[:0])
+                rows = self._now()
+                rows = rows[within(rows[:, group], touched)]
+                was = self._shown()
+                was = was[within(was[:, : len(group)], touched)]
+        keys: list[Key] = []
+        came = nothing
+        if len(rows):
+            found = self._load(rows)
+            if found is None:
+                return left
+            keys, came = found
+        kind.drop(gone, keys)
+        if not kind.several:
+            for key in {*gone}.difference(keys):
+                self._values.put(key, None)
+        if len(was):
+            old, new = numbered(was, came)
+            was, came = was[~np.isin(old, new)], came[~np.isin(new, old)]
+        return Changed(came, was), {*keys, *gone}, rest
+
+    def _load(self, rows: Words) -> tuple[list[Key], Words] | None:
+        """Fold all rows of some groups, by column; the groups, and the rows of the result."""
+        kind, fold = self._kind, self._fold
+        assert kind.columnar is not None  # noqa: S101  the caller looked
+        sorts = [(fold.taken[n], self._kinds[n], way) for n, way in kind.columnar.sorts]
+        found = ordered(self._codes, rows, fold.group, sorts)
+        if found is None:
+            return None
+        here, starts = found
+        keys, sizes = keys_of(here[starts[:-1]], fold.group), np.diff(starts).tolist()
+        columns = Columns(
+            self._codes, here, starts, fold.taken, self._kinds, self._results, self._read
+        )
+        loaded = kind.load(keys, sizes, columns)
+        if loaded is None:
+            return None
+        if loaded.shown is not None:
+            places, results = loaded.shown
+            return keys, np.column_stack((here[places][:, fold.group], *results))
+        values = self._coded(map(kind.fitted, loaded.results or ()))
+        for key, value in zip(keys, values, strict=True):
+            self._values.put(key, value)
+        came = [key + value for key, value in zip(keys, values, strict=True)]
+        return keys, table(came, len(fold.group) + len(self._results))
+
+    def _no_rows(self) -> Words:
+        return table((), len(self._fold.group) + len(self._results))
+
     def _take(self, kind: Accumulators, change: Changed) -> None:
         """Fold the changed rows of the source into their groups."""
         for rows, sign in ((change.added, 1), (change.removed, -1)):
@@ -134,11 +228,11 @@ class FoldStratum:
             for key, values in groups.items():
                 kind.change(key, values, sign)
 
-    def _single(self) -> tuple[list[Key], list[Key]]:
-        """The rows that come and go, one a group."""
+    def _single(self, keys: list[Key]) -> tuple[list[Key], list[Key]]:
+        """The rows of groups that come and go, one each."""
         added: list[Key] = []
         removed: list[Key] = []
-        values = {key: self._kind.value(key) for key in self._kind.touched}
+        values = {key: self._kind.value(key) for key in keys}
         present = {key: value for key, value in values.items() if value is not None}
         codes = dict(zip(present, self._coded(present.values()), strict=True))
         for key in values:
@@ -151,9 +245,9 @@ class FoldStratum:
                     added.append(key + new)
         return added, removed
 
-    def _several(self) -> tuple[Iterable[Key], Iterable[Key]]:
-        """The rows that come and go, of a reducer whose result is a list."""
-        changes = [(key, *self._kind.changes(key)) for key in self._kind.touched]
+    def _several(self, keys: list[Key]) -> tuple[Iterable[Key], Iterable[Key]]:
+        """The rows of groups that come and go, of a reducer whose result is a list."""
+        changes = [(key, *self._kind.changes(key)) for key in keys]
 
         def rows(side: int) -> list[Key]:
             keys = [change[0] for change in changes for _ in change[side]]
