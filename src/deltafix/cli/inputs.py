@@ -49,8 +49,7 @@ MaxRecursion: TypeAlias = Annotated[
     typer.Option(
         min=1,
         metavar="COUNT",
-        help="Fail beyond this many facts of a recursion that computes values, and may have no "
-        "end; in SQL 10,000,000 if not given.",
+        help="Bound on a recursion that may have no end (in SQL 10,000,000).",
     ),
 ]
 Timeout: TypeAlias = Annotated[

@@ -161,7 +161,10 @@ def _position(diagnostic: Diagnostic, order: list[str | None]) -> tuple[int, int
 
 
 def read_bytes(path: str | Path) -> bytes:
-    """The bytes of a program file. Raises SourceError when it cannot be read."""
+    """The bytes of a program file. Raises SourceError when it cannot be read, or has rows."""
+    if Path(path).suffix in (".csv", ".facts", ".parquet"):
+        message = f"{str(path)!r} is a file of rows, and no program; -F names the folder of those"
+        raise SourceError(message, value=str(path))
     try:
         return Path(path).read_bytes()
     except OSError as error:

@@ -58,6 +58,7 @@ READ: Final[dict[type[exp.Expr], frozenset[str]]] = {
         ((exp.RenameColumn,), "this to"),
         ((exp.Returning,), "expressions"),
         ((exp.Transaction, exp.Commit, exp.Rollback), ""),
+        ((exp.Set,), "expressions"),
         ((exp.TruncateTable,), "expressions option"),
         ((exp.Update,), "this expressions from_ where returning"),
         ((exp.When,), "matched source condition then"),

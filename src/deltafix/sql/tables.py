@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from sqlglot import ErrorLevel
+
 from deltafix.facts.schema import Row
 from deltafix.sql.builder import Builder, Relation
 from deltafix.sql.casts import assigned
@@ -351,7 +353,8 @@ def _column(
         elif isinstance(rule, exp.Reference):
             references.append(([node.name], rule))
         else:
-            words = type(rule).__name__.removesuffix("ColumnConstraint")
+            shown = rule.sql(builder.statement.dialect, unsupported_level=ErrorLevel.IGNORE)
+            words = shown or type(rule).__name__.removesuffix("ColumnConstraint")
             way_out = _CONSTRAINTS
             if isinstance(rule, _NUMBERED):
                 way_out = "write BIGINT, and give each row its number"

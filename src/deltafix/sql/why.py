@@ -146,6 +146,7 @@ def why_not(connection: Connection, statement: Statement) -> Iterator[str]:
     explanation = None if missing else _engine_why_not(connection, relation, row)
     relaxed = Relaxed(connection, statement, relation, terms.known(relation, row))
     stops, dropped = [*relaxed.stops()], [*relaxed.dropped()]
+    told: set[str] = set()
     if explanation is not None:
         unfit = _unfit(connection, relation)
         for part in dict.fromkeys(terms.tried(explanation, unfit, "  ")):
@@ -153,8 +154,9 @@ def why_not(connection: Connection, statement: Statement) -> Iterator[str]:
                 part[0].strip() == unfit or part[0].endswith(" that fits")
             ):
                 yield from part
+                told.add(part[0].strip().removeprefix("there is ").replace(" with ", " has ", 1))
     lines = [f"  {line}" for line in (*dropped, *relaxed.without_one(), *relaxed.group())]
-    yield from (f"  {line}" for line in stops)
+    yield from (f"  {line}" for line in stops if line not in told)
     yield from lines
     if explanation is not None:
         if not (explanation.attempts or lines):

@@ -63,7 +63,8 @@ def test_commands_are_offered(offered):
 
 
 def test_options_and_choices_are_offered(offered):
-    assert offered("deltafix run p.dl --max-r") == ["--max-rows", "--max-rounds"]
+    bounds = ["--max-rows", "--max-rounds", "--max-recursion"]
+    assert offered("deltafix run p.dl --max-r") == bounds
     assert offered("deltafix sql --dialect p") == ["postgres"]
 
 

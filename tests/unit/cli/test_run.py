@@ -125,6 +125,16 @@ def test_a_file_that_is_not_there_is_an_error_and_no_empty_relation(deltafix, fo
     )
 
 
+@pytest.mark.parametrize("command", ["run", "check", "watch", "sql"])
+def test_a_file_of_rows_in_place_of_a_program_is_told(deltafix, tmp_path, command):
+    rows = tmp_path / "edge.csv"
+    rows.write_text("x,y\n1,2\n")
+    ended = deltafix(command, rows)
+    assert ended.code == 2
+    assert "-F" in ended.err
+    assert "expected" not in ended.err
+
+
 def test_the_file_of_another_relation_is_not_proposed_for_one_that_is_missing(deltafix, tmp_path):
     program = tmp_path / "p.dl"
     program.write_text(

@@ -105,4 +105,11 @@ def test_tab_completes_in_the_shell_of_rules(typed, tmp_path, warm_kernel):
     shown = typed("e\t", "+e\t", "why e\t", "co\t", ".r\t", "why co\t")
     with pytest.raises(SystemExit):
         main(["shell", str(tmp_path / "p.dl")])
-    assert shown == [["edge"], ["edge"], ["edge"], ["commit", "count"], [".relations", ".rows"], []]
+    assert shown == [
+        ["edge"],
+        ["edge"],
+        ["edge"],
+        ["commit", "count"],
+        [".read", ".relations", ".rows"],
+        [],
+    ]
