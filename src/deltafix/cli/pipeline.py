@@ -81,10 +81,10 @@ def run(
     from deltafix.pipeline.runner import Pipeline  # noqa: PLC0415
 
     config = read_config(file, executor=executor)
+    runner = _runner(config)
     for section, parts in (("input.NAME", config.inputs), ("output.RELATION", config.outputs)):
         if not parts:
             note(f"note: {file} has no [{section}], so no rows go that way", quiet=quiet)
-    runner = _runner(config)
     prepare_kernel(quiet=quiet)
     # A webhook that is asked again is told when that has failed, by the error.
     logging.getLogger("urllib3").setLevel(logging.ERROR)

@@ -81,6 +81,7 @@ SPEAKING = {
         "WITH RECURSIVE p (x, d) USING KEY (x, MIN(d)) AS (SELECT 1, 2 UNION SELECT 1, 0 "
         "UNION SELECT x, d FROM p) SELECT * FROM p",
         # statements
+        "SET nothing = 1",
         "ALTER TABLE IF EXISTS gone ADD COLUMN z INTEGER",
         "ALTER TABLE t ADD COLUMN IF NOT EXISTS a INTEGER",
         "ALTER TABLE t ALTER COLUMN a TYPE TEXT USING a || 'x'",
