@@ -463,10 +463,7 @@ def _reducer(
             base, most = listed.type.base, 1 if op in _PICKED else None
             ways.append(Way(listed.nullable))
             if op == "last":
-                ways = [
-                    by._replace(descending=not by.descending, nulls_first=not by.nulls_first)
-                    for by in ways
-                ]
+                ways = [by.turned for by in ways]
             reducer = reducers.array_agg(base, ways, most, nullable=listed.nullable)
             name = "_".join((op, *map(str, ways)))
         return make(name, reducer, record, "symbol"), result

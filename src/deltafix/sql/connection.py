@@ -234,12 +234,8 @@ class Connection(Definitions):
             return reading.select(self, statement, node)
         if statement.verb.startswith("ALTER"):
             raise statement.refused(f"{statement.verb} like this", node, ALTERS)
-        way_out = (
-            "statements are CREATE TABLE, CREATE MATERIALIZED VIEW, ALTER TABLE, DROP, INSERT, "
-            "UPDATE, DELETE, TRUNCATE, MERGE, SELECT, EXPLAIN, SET, BEGIN, COMMIT, ROLLBACK"
-        )
         close = suggest(statement.verb, _VERBS)
-        way_out = f"did you mean {close}?" if close else way_out
+        way_out = f"did you mean {close}?" if close else f"statements are {', '.join(_VERBS)}"
         raise statement.refused(f"the statement {statement.verb}", node, way_out)
 
     def _control(self, statement: Statement) -> int:
@@ -280,9 +276,9 @@ class Connection(Definitions):
     def _set(self, statement: Statement, node: exp.Set) -> int:
         """SET a bound of the epochs that follow."""
         for item in node.expressions:
-            given = item.this
+            pair = item.this
             target, value = (
-                (given.this, given.expression) if isinstance(given, exp.EQ) else (item, item)
+                (pair.this, pair.expression) if isinstance(pair, exp.EQ) else (item, item)
             )
             name = target.name
             if item.args.get("kind") or name not in BOUNDS:
@@ -397,8 +393,9 @@ _STATEMENTS: Mapping[Any, Callable[[Connection, Statement, Any], Any]] = Mapping
     }
 )
 _VERBS = (
-    "CREATE TABLE", "CREATE VIEW", "ALTER TABLE", "DROP", "INSERT", "UPDATE", "DELETE", "TRUNCATE",
-    "MERGE", "SELECT", "EXPLAIN", "SET", "BEGIN", "COMMIT", "ROLLBACK",
+    "CREATE TABLE", "CREATE VIEW", "CREATE MATERIALIZED VIEW", "ALTER TABLE", "DROP", "INSERT",
+    "UPDATE", "DELETE", "TRUNCATE", "MERGE", "SELECT", "EXPLAIN", "SET", "BEGIN", "COMMIT",
+    "ROLLBACK",
 )  # fmt: skip
 _CONTROL = frozenset((exp.Transaction, exp.Commit, exp.Rollback))
 

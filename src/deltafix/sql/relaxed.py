@@ -7,6 +7,7 @@ and the engine's rows are only read. How far a query's parts get by themselves i
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from deltafix.errors import SqlDataError, SqlProgrammingError, SqlRefusedError
@@ -16,7 +17,7 @@ from deltafix.sql.builder import Relation
 from deltafix.sql.connectives import conditions
 from deltafix.sql.parameters import equal, equalities
 from deltafix.sql.query import unwrapped
-from deltafix.sql.stops import stops
+from deltafix.sql.stops import Stops
 from deltafix.sql.text import Statement, exp
 from deltafix.sql.types import SqlValue
 from deltafix.sql.windows import windows_of
@@ -88,18 +89,11 @@ class Relaxed:
         parts = [*self._united(self._query)]
         for number, part in enumerate(parts, 1):
             of = f"SELECT {number} of {len(parts)}: " if len(parts) > 1 else ""
-            try:
-                for line in stops(
-                    ask, part, self._row, names=names, columns=columns, dialect=self._dialect
-                ):
+            stops = Stops(ask, part, self._row, names=names, columns=columns, dialect=self._dialect)
+            # Asked in another order, a condition may meet values that another one keeps from it.
+            with suppress(SqlDataError, SqlProgrammingError, SqlRefusedError):
+                for line in stops.told():
                     yield f"{of}{line}"
-            except (
-                SqlDataError,
-                SqlProgrammingError,
-                SqlRefusedError,
-            ) as e:  # asked in another order
-                print("!!", repr(e))
-                continue
 
     def _united(self, query: exp.Expr) -> Iterator[exp.Select]:
         """The SELECTs whose rows are the view's: the sides of UNION, and of `WITH c ... FROM c`."""

@@ -19,7 +19,7 @@ from deltafix.sql.parameters import equal, equated
 from deltafix.sql.text import exp
 from deltafix.sql.types import SqlValue
 
-__all__ = ["Ask", "stops"]
+__all__ = ["Ask", "Stops"]
 
 Ask = Callable[[exp.Expr], Sequence[tuple[SqlValue, ...]]]
 """The rows of a query."""
@@ -63,31 +63,17 @@ class _Source:
 _INNER: Final = ("", "INNER", "CROSS")
 
 
-def stops(
-    ask: Ask,
-    query: exp.Select,
-    values: Mapping[str, SqlValue],
-    *,
-    names: Sequence[str],
-    columns: Mapping[str, Sequence[str]],
-    dialect: str,
-) -> Iterator[str]:
-    """What no row passes on its way to one with these values; nothing where some come to the end.
+class Stops:
+    """Where the rows of a SELECT end that could become a row with some values.
 
     Args:
-        ask: the rows of a query. What it raises comes out of here.
+        ask: the rows of a query. What it raises comes out of `told`.
         query: one SELECT.
         values: those that a row is to have, by column.
         names: of the columns that the query shows.
         columns: those of the tables and queries that it may name.
         dialect: in which conditions are written.
     """
-    way = _Way(ask, query, values, names=names, columns=columns, dialect=dialect)
-    yield from way.stops()
-
-
-class _Way:
-    """A SELECT, and what its rows are to have."""
 
     def __init__(
         self,
@@ -125,8 +111,8 @@ class _Way:
             return {name: exp.column(name) for name in names} if len(items) == 1 else {}
         return {name: item.unalias() for name, item in zip(names, items, strict=False)}
 
-    def stops(self) -> Iterator[str]:
-        """See the function."""
+    def told(self) -> Iterator[str]:
+        """What no row passes on its way; nothing where some come to the end."""
         joins = [source.join for source in self._sources if source.join is not None]
         if self._query.args.get("laterals") or any(one.side in ("RIGHT", "FULL") for one in joins):
             return

@@ -203,9 +203,9 @@ class Accumulators:
         held: tuple[int, Any] = self._groups.now.get(key, (0, None))
         return held[0]
 
-    def drop(self, keys: Iterable[Key], kept: Iterable[Key]) -> None:
-        """The groups that are not `kept` have no rows any more."""
-        for key in {*keys}.difference(kept):
+    def drop(self, keys: Iterable[Key]) -> None:
+        """These groups have no rows any more."""
+        for key in keys:
             self._groups.put(key, None)
 
     def existed(self, key: Key) -> tuple[bool, bool]:

@@ -182,9 +182,10 @@ class FoldStratum:
             if found is None:
                 return left
             keys, came = found
-        kind.drop(gone, keys)
+        empty = {*gone}.difference(keys)
+        kind.drop(empty)
         if not kind.several:
-            for key in {*gone}.difference(keys):
+            for key in empty:
                 self._values.put(key, None)
         if len(was):
             old, new = numbered(was, came)
