@@ -166,6 +166,7 @@ class Filed(Signed):
     def __init__(self, signed: Signed, folder: NetFolder, files: Sequence[NetFile]) -> None:
         self.schema = signed.schema
         self.bad = signed.bad
+        self.spans = ()  # a file tells the order of its rows, not what brought them
         self.files = tuple(files)
         self._folder = folder
         for file in files:
