@@ -46,7 +46,7 @@ def check_invariants(arena: Arena, linked: Linked) -> None:
         planned = len(linked.plan.indexes[relation.name])
         _require(count == planned, relation.name, f"{count} indexes, planned are {planned}")
         for index in range(first, first + count):
-            _check_index(arena, relation.name, number, index, alive)
+            _check_index(arena, relation.name, index, alive)
     _check_buckets(arena)
     for fold in linked.folds.values():
         _check_fold(arena, linked, fold)
@@ -70,10 +70,9 @@ def _check_blocks(arena: Arena, linked: Linked) -> None:
             int(cells[rb + at.R_IDX]), int(cells[rb + at.R_IDX : rb + at.R_NIDX + 1].sum())
         ):
             xb = int(cells[at.IDXS]) + index * at.XSZ
-            blocks[f"index {index}"] = (
-                2 * int(cells[xb + at.X_SLOTS]),
-                4 * int(cells[xb + at.X_CAP]),
-            )
+            slots, positions = (int(cells[xb + part]) for part in (at.X_SLOTS, at.X_POS))
+            blocks[f"index {index}"] = (2 * slots, 4 * int(cells[xb + at.X_CAP]))
+            blocks[f"positions of index {index}"] = (positions, int(cells[xb + at.X_POSCAP]))
     first, count = int(cells[at.FREE]), int(cells[at.FREE + 1])
     for number, (start, words, dirty) in enumerate(
         cells[first : first + 3 * count].reshape(count, 3).tolist()
@@ -157,13 +156,11 @@ def _check_keys(arena: Arena, name: str, number: int, alive: set[int]) -> None:
     _require(bool((free[homes] == free[taken_at]).all()), name, "a row's search ends before it")
 
 
-def _check_index(arena: Arena, name: str, number: int, index: int, alive: set[int]) -> None:
+def _check_index(arena: Arena, name: str, index: int, alive: set[int]) -> None:
     cells = arena.cells
     xb = int(cells[at.IDXS]) + index * at.XSZ
     start = int(cells[xb + at.X_SLOTS])
     held: list[int] = []
-    rows = relation_cell(arena, number, at.R_ROWS)
-    stride = relation_cell(arena, number, at.R_STRIDE)
     late = int(cells[xb + at.X_LATE])
     if late:
         alive = {row for row in alive if row < late - at.PART}
@@ -179,7 +176,7 @@ def _check_index(arena: Arena, name: str, number: int, index: int, alive: set[in
             bucket = arena.words[first : first + count].tolist()
         _require(len(bucket) == count > 0, name, f"index {index} slot {slot} counts {count}")
         for position, row in enumerate(bucket):
-            kept = int(arena.words[rows + row * stride + int(cells[xb + at.X_POS])])
+            kept = int(arena.words[int(cells[xb + at.X_POS]) + row])
             _require(kept == position, name, f"row {row} is at {position}, not {kept}")
         held += bucket
     _require(sorted(held) == sorted(alive), name, f"index {index} differs from the rows")

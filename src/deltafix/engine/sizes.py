@@ -83,4 +83,5 @@ def _index_bytes(arena: Arena, index: int) -> int:
     start, capacity = int(cells[xb + at.X_SLOTS]), int(cells[xb + at.X_CAP])
     classes = cells[start + 1 : start + 2 * capacity : 2] >> 32
     buckets = int((2 << classes[classes > 0]).sum()) * 4
-    return capacity * 16 + buckets
+    rows = relation_cell(arena, int(cells[xb + at.X_REL]), at.R_N)
+    return capacity * 16 + buckets + min(rows, int(cells[xb + at.X_POSCAP])) * 4

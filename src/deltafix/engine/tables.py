@@ -31,9 +31,6 @@ __all__ = ["Groups", "Memo", "Piece", "Tables"]
 
 
 _FILTER_CELLS = 1 << 10
-_SPARE = 5
-"""Columns for which rows have a word more than they need: a view that is made later mostly asks for
-an index, and moving 600,000 rows of 16 columns to wider ones was a third of its load."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +113,7 @@ class Tables:
     """Strata of the last program that was linked, by their relations."""
 
     def lay_out(self, plan: Plan) -> None:
-        """Make the relations and indexes of a plan that are not there. O(rows that are widened).
+        """Make the relations and indexes of a plan that are not there. O(rows to be counted).
 
         Raises LimitError, and MemoryError: `forget` then.
         """
@@ -135,8 +132,7 @@ class Tables:
         for relation in plan.relations:
             number = self.numbers[relation.name]
             if number >= known:
-                arity, columns = len(relation.types), len(plan.indexes[relation.name])
-                self._rows(number, arity, columns + arity // _SPARE)
+                self._rows(number, len(relation.types))
                 self.types[relation.name] = relation.types
                 arena.vector(self.cell(number) + at.R_CHANGED, 64)
         for groups in folds:
@@ -320,7 +316,7 @@ class Tables:
         cells[at.FILTERS] = start
         cells[at.N_FILTERS] = count + 1
 
-    def _rows(self, number: int, arity: int, extra: int) -> None:
+    def _rows(self, number: int, arity: int, extra: int = 0) -> None:
         """A row table and its key table; `extra` words a row behind the columns."""
         arena, cells, rb = self.arena, self.arena.cells, self.cell(number)
         stride = _stride(arity, extra)
@@ -363,12 +359,9 @@ class Tables:
         ].reshape(last, at.XSZ)
         created: list[int] = []
         for number, keys in sorted(more.items()):
-            free, new = self._free_word(number), int(firsts[number]) + counts[number]
-            for position, key in enumerate(keys):
-                self._empty_index(start + (new + position) * at.XSZ, number, free + position, key)
-                created.append(new + position)
-        for number, keys in more.items():
-            self._widen(number, self._free_word(number) + len(keys))
+            for index, key in enumerate(keys, int(firsts[number]) + counts[number]):
+                self._empty_index(start + index * at.XSZ, number, key)
+                created.append(index)
         self._descriptors()[:, at.R_IDX] = firsts
         self._descriptors()[:, at.R_NIDX] = held + added
         cells[at.IDXS] = start
@@ -381,27 +374,15 @@ class Tables:
                 rows = int(cells[self.cell(number) + at.R_N])
                 cells[start + index * at.XSZ + at.X_LATE] = rows > 0
 
-    def _empty_index(self, xb: int, number: int, position: int, key: Sequence[int]) -> None:
+    def _empty_index(self, xb: int, number: int, key: Sequence[int]) -> None:
         arena, cells = self.arena, self.arena.cells
         cells[xb + at.X_REL] = number
         cells[xb + at.X_NKEY] = len(key)
-        cells[xb + at.X_POS] = position
         cells[xb + at.X_SLOTS] = arena.block(32 * 4) // 2
         cells[xb + at.X_CAP] = 32
         cells[xb + at.X_COLS] = arena.block(len(key) * 2 + 2) // 2
         start = int(cells[xb + at.X_COLS])
         cells[start : start + len(key)] = key
-
-    def _free_word(self, number: int) -> int:
-        """The first word of a relation's rows behind those that mean something."""
-        cells, rb = self.arena.cells, self.cell(number)
-        first, count = int(cells[rb + at.R_IDX]), int(cells[rb + at.R_NIDX])
-        starts = (int(cells[at.IDXS]) + x * at.XSZ for x in range(first, first + count))
-        behind_columns = at.COLS + int(cells[rb + at.R_ARITY])
-        taken = [int(cells[xb + at.X_POS]) for xb in starts]
-        return max(
-            behind_columns, int(cells[rb + at.R_ALL_WORD]) + 1, *(word + 1 for word in taken)
-        )
 
     def _count_all(self, number: int) -> None:
         """Have room in a relation's rows to count all of their derivations. O(rows), once.
@@ -412,28 +393,20 @@ class Tables:
         arena, cells, rb = self.arena, self.arena.cells, self.cell(number)
         if cells[rb + at.R_ALL_WORD]:
             return
-        word = self._free_word(number)
-        self._widen(number, word + 1)
-        cells[rb + at.R_ALL_WORD] = word
-        count, stride = int(cells[rb + at.R_N]), int(cells[rb + at.R_STRIDE])
-        start = int(cells[rb + at.R_ROWS])
-        rows = arena.words[start : start + count * stride].reshape(count, stride)
-        rows[:, word] = rows[:, at.SUPPORT]
-
-    def _widen(self, number: int, words: int) -> None:
-        """Make the rows of a relation have so many words at least. O(rows), by the block."""
-        arena, cells, rb = self.arena, self.arena.cells, self.cell(number)
-        stride = int(cells[rb + at.R_STRIDE])
-        wide = (words + 1) // 2 * 2
-        if wide <= stride:
-            return
+        arity, stride = int(cells[rb + at.R_ARITY]), int(cells[rb + at.R_STRIDE])
         count, capacity = int(cells[rb + at.R_N]), int(cells[rb + at.R_CAP])
-        start, old = arena.block(capacity * wide), int(cells[rb + at.R_ROWS])
-        rows = arena.words[start : start + count * wide].reshape(count, wide)
-        rows[:, :stride] = arena.words[old : old + count * stride].reshape(count, stride)
-        cells[rb + at.R_ROWS] = start
-        cells[rb + at.R_STRIDE] = wide
-        discard(arena.cells, old, capacity * stride)
+        start, wide = int(cells[rb + at.R_ROWS]), _stride(arity, 1)
+        rows = arena.words[start : start + count * stride].reshape(count, stride)
+        if wide > stride:
+            new = arena.block(capacity * wide)
+            wider = arena.words[new : new + count * wide].reshape(count, wide)
+            wider[:, :stride] = rows
+            cells[rb + at.R_ROWS] = new
+            cells[rb + at.R_STRIDE] = wide
+            discard(arena.cells, start, capacity * stride)
+            rows = wider
+        cells[rb + at.R_ALL_WORD] = at.COLS + arity
+        rows[:, at.COLS + arity] = rows[:, at.SUPPORT]
 
 
 def _stride(arity: int, extra: int) -> int:

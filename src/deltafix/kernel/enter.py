@@ -30,6 +30,7 @@ from deltafix.kernel.index import (
     grow_buckets,
     idx_add,
     idx_glance,
+    make_positions,
     slot_has,
 )
 from deltafix.kernel.jit import kernel, prefetch
@@ -365,7 +366,7 @@ def _run_end(L, job, begin):
 
 @kernel("v:ALiii")
 def _look_ahead(A, L, job, begin, end):
-    """Ask for what rows to come will touch: themselves, their key's bucket, its first row."""
+    """Ask for what rows to come touch: themselves, their positions, their key's bucket and row."""
     xb = L[at.IDXS] + L[job + _INDEX] * at.XSZ
     rb = L[at.RELS] + L[xb + at.X_REL] * at.RSZ
     rows = L[rb + at.R_ROWS]
@@ -374,7 +375,9 @@ def _look_ahead(A, L, job, begin, end):
     n = L[job + _ROWS]
     for k in range(begin, end):
         if k + _AHEAD < n:
-            prefetch(L, (rows + (L[cells + k + _AHEAD] & _MASK) * stride) >> 1)
+            row = L[cells + k + _AHEAD] & _MASK
+            prefetch(L, (rows + row * stride) >> 1)
+            prefetch(L, (L[xb + at.X_POS] + row) >> 1)
         if L[xb + at.X_USED] == 0:
             continue
         for ahead in (_BUCKET_AHEAD, _FIRST_AHEAD):
@@ -519,12 +522,13 @@ def _enter_tally(A, L, job):
 
 @kernel("v:ALi")
 def make_index_room(A, L, job):
-    """Give a job the slots and buckets that it needs. Raises MemoryError.
+    """Give a job the positions, slots and buckets that it needs. Raises MemoryError.
 
     O(slots) where these move. The parts of an index get its slots together.
     """
     xb = L[at.IDXS] + L[job + _INDEX] * at.XSZ
     if L[job + _PART] == 0:
+        make_positions(A, L, L[job + _INDEX])
         wanted = L[xb + at.X_USED]
         for p in range(L[job + _OF]):
             wanted += L[_part_of(L, job, np.int64(p)) + _KEYS]
@@ -566,7 +570,7 @@ def _enter_rows(A, L, job):
             position = L[cell + 1] & _MASK
             if L[cell + 1] >> 32:
                 A[bucket_start(L, (L[cell + 1] >> 32) - 1) + position] = row
-            A[offset + L[xb + at.X_POS]] = position
+            A[L[xb + at.X_POS] + row] = position
             L[cell + 1] += 1
 
 
@@ -585,6 +589,7 @@ def enter_keys(A, L, job):
     rb = L[at.RELS] + L[xb + at.X_REL] * at.RSZ
     rows = L[rb + at.R_ROWS]
     stride = L[rb + at.R_STRIDE]
+    positions = L[xb + at.X_POS]
     base = L[xb + at.X_SLOTS]
     cap = L[xb + at.X_CAP]
     limit = np.int64(0)
@@ -616,7 +621,7 @@ def enter_keys(A, L, job):
                 L[cells + begin + count], L[cells + k] = L[cells + k], L[cells + begin + count]
                 count += 1
             else:
-                A[offset - at.COLS + L[xb + at.X_POS]] = L[job + _LEFT]
+                A[positions + (L[cells + k] & _MASK)] = L[job + _LEFT]
                 L[job + _LEFT] = (L[cells + k] & _MASK) + 1
         if count > 0:
             held = np.int64(0)
@@ -644,7 +649,7 @@ def enter_keys(A, L, job):
                 row = L[cells + begin + k] & _MASK
                 if size:
                     A[bucket_start(L, own) + held + k] = row
-                A[rows + row * stride + L[xb + at.X_POS]] = held + k
+                A[positions + row] = held + k
             head = ((L[cells + begin] >> 32) << 32) | (own + 1)
             if slot < 0:
                 slot = new
@@ -698,11 +703,9 @@ def end_entering(A, L, job):
             first = bucket_start(L, L[job + _FREED_FIRST + c] - 1)
             A[first] = L[at.BUCKET_FREE + c]
             L[at.BUCKET_FREE + c] = L[job + _FREED + c]
-    rb = L[at.RELS] + L[xb + at.X_REL] * at.RSZ
     while L[job + _LEFT] != 0:
         row = L[job + _LEFT] - 1
-        cell = L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE] + L[xb + at.X_POS]
-        L[job + _LEFT] = np.int64(A[cell]) & _MASK
+        L[job + _LEFT] = np.int64(A[L[xb + at.X_POS] + row]) & _MASK
         idx_add(A, L, x, row)
     _close(A, L, job)
 

@@ -110,6 +110,10 @@ def _unread(arena: Arena) -> Iterator[tuple[int, int]]:
         rb = int(cells[at.RELS]) + relation * at.RSZ
         first, count, stride = (int(cells[rb + f]) for f in (at.R_ROWS, at.R_N, at.R_STRIDE))
         yield (first + count * stride) * 4, (first + int(cells[rb + at.R_CAP]) * stride) * 4
+        for index in range(int(cells[rb + at.R_NIDX])):
+            xb = int(cells[at.IDXS]) + (int(cells[rb + at.R_IDX]) + index) * at.XSZ
+            first, room = (int(cells[xb + part]) for part in (at.X_POS, at.X_POSCAP))
+            yield (first + min(count, room)) * 4, (first + room) * 4
         first, count, room = (int(cells[rb + f]) for f in (at.R_PK, at.R_PKCAP, at.R_PKROOM))
         yield (first + count) * 8, (first + room) * 8
         vectors.append(rb + at.R_CHANGED)

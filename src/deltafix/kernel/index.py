@@ -16,7 +16,7 @@ from deltafix.kernel import layout as at
 from deltafix.kernel.filters import note_key
 from deltafix.kernel.jit import kernel
 from deltafix.kernel.keys import hash_words
-from deltafix.kernel.memory import block, discard, generous
+from deltafix.kernel.memory import block, discard, generous, recycle, scratch
 
 
 @kernel("i:Li")
@@ -150,10 +150,33 @@ def idx_key(A, L, x, offset):
     return hash_words(A, at.KEY2, n)
 
 
+@kernel("v:ALi")
+def make_positions(A, L, x):
+    """Have a position in index `x` for each row that its relation has room for.
+
+    They are the index's own: a table gets indexes without being copied, and what fills one writes
+    its positions and reads rows. Raises MemoryError.
+    """
+    xb = L[at.IDXS] + x * at.XSZ
+    rb = L[at.RELS] + L[xb + at.X_REL] * at.RSZ
+    cap = L[rb + at.R_CAP]
+    if cap <= L[xb + at.X_POSCAP]:
+        return
+    old = L[xb + at.X_POS]
+    new = scratch(L, cap, np.int64(0))
+    for row in range(min(L[xb + at.X_POSCAP], L[rb + at.R_N])):
+        A[new + row] = A[old + row]
+    recycle(L, old, L[xb + at.X_POSCAP])
+    L[xb + at.X_POS] = new
+    L[xb + at.X_POSCAP] = cap
+
+
 @kernel("v:ALii")
 def idx_add(A, L, x, row):
     """Enter a row into index `x`. Amortised O(1)."""
     xb = L[at.IDXS] + x * at.XSZ
+    if row >= L[xb + at.X_POSCAP]:
+        make_positions(A, L, x)
     rb = L[at.RELS] + L[xb + at.X_REL] * at.RSZ
     offset = L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]
     h = idx_key(A, L, x, offset)
@@ -194,7 +217,7 @@ def idx_add(A, L, x, row):
         A[bucket_start(L, ref) + pos] = row
         L[slot] = (h << 32) | (ref + 1)
         L[slot + 1] = (c << 32) | (count + 1)
-    A[offset + L[xb + at.X_POS]] = pos
+    A[L[xb + at.X_POS] + row] = pos
 
 
 @kernel("v:ALii")
@@ -210,10 +233,11 @@ def idx_remove(A, L, x, row):
     count = (L[slot + 1] & 0xFFFFFFFF) - 1
     if count > 0:
         start = bucket_start(L, ref)
-        pos = np.int64(A[offset + L[xb + at.X_POS]])
+        positions = L[xb + at.X_POS]
+        pos = np.int64(A[positions + row])
         last = np.int64(A[start + count])
         A[start + pos] = last
-        A[L[rb + at.R_ROWS] + last * L[rb + at.R_STRIDE] + L[xb + at.X_POS]] = pos
+        A[positions + last] = pos
         if c > 1 and count * 8 <= (2 << c):
             # Shrink at an eighth, so that growing and shrinking cannot alternate.
             new = bucket_take(A, L, c - 1)
@@ -299,7 +323,8 @@ def empty_index(A, L, x):
 
 @kernel("v:ALi")
 def drop_index(A, L, x):
-    """Give back the buckets and slots of index `x`, which nobody asks any more. O(capacity)."""
+    """Give back what index `x` has, which nobody asks any more. O(capacity)."""
     empty_index(A, L, x)
     xb = L[at.IDXS] + x * at.XSZ
     discard(L, L[xb + at.X_SLOTS] * 2, L[xb + at.X_CAP] * 4)
+    recycle(L, L[xb + at.X_POS], L[xb + at.X_POSCAP])

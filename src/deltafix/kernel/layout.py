@@ -268,7 +268,7 @@ RSZ = 32
 # --- index descriptor -----------------------------------------------------------------------
 X_REL = 0
 X_NKEY = 1
-X_POS = 2  # word of the row that holds the bucket position
+X_POS = 2  # first word of its positions: by number of row, where that is in its bucket
 X_SLOTS = 3  # cell of slot 0; a slot is two cells: tag << 32 | ref + 1, class << 32 | count
 X_CAP = 4
 X_USED = 5
@@ -277,7 +277,8 @@ X_LATE = 7  # 1: empty, though its relation has rows; filled when asked, or with
 # that; from PART on: it has the relation's first X_LATE - PART rows
 X_FILTER = 8  # the filter that its keys are in, counted from 1; 0: none
 X_BIT = 9  # its bit there
-XSZ = 10
+X_POSCAP = 10  # rows that it has positions for
+XSZ = 11
 
 # --- filter descriptor (`filters`) ----------------------------------------------------------
 FILTER_CELLS = 0  # its first cell
