@@ -82,9 +82,10 @@ _UNKNOWN: Final = Flags(_ZERO, _ZERO)
 
 def flags(formulas: Formulas, node: exp.Expr) -> Flags | None:
     """A condition as terms, which `formulas.body` computes; None for what Python has to."""
-    if len(list(islice(node.walk(), _LONG))) == _LONG:
+    parts = [*islice(node.walk(prune=lambda part: id(part) in formulas.asked), _LONG)]
+    if len(parts) == _LONG:
         return None
-    if subqueries.within(node):
+    if any(subqueries.is_query(part) and id(part) not in formulas.asked for part in parts):
         return None
     body = len(formulas.body)
     terms = _flags(formulas, node)

@@ -58,6 +58,8 @@ class Formulas:
         """The rows that conditions and operands are about: the body, or that of a part's whole."""
         self.needed: frozenset[int] = frozenset()
         """Subqueries, by identity, without a value of which what is asked for has none either."""
+        self.asked: dict[int, Operand] = {}
+        """Subqueries, by identity, whose value the body has: they are leaves of a condition."""
         self.folds: dict[tuple[str, str, int], Operand] = {}
         """Aggregates that are in the body, by what they are and where their argument stands."""
         self._kinds = Scalars(scope.statement, self._kind_of_leaf)
@@ -86,6 +88,8 @@ class Formulas:
         """A column, a constant, or what is known; None for what must be computed."""
         while isinstance(node, exp.Paren):
             node = node.this
+        if id(node) in self.asked:
+            return self.asked[id(node)]
         if self.scope.known:
             operand = self.scope.known.get(self.scope.qualified(node))
             if operand is not None:
@@ -136,6 +140,8 @@ class Formulas:
             operand = None
             if subqueries.is_query(part):
                 operand = subqueries.operand(self, part)
+                self.asked |= dict.fromkeys((id(part), id(part.unnest())), operand)
+                self._kinds = Scalars(self.scope.statement, self._kind_of_leaf)
             elif not isinstance(part, exp.Paren):
                 if isinstance(part, AGGREGATE):
                     operand = self.leaf(part)
@@ -162,7 +168,7 @@ class Formulas:
         return replace(compiled, says=says, partial=not never_fails(node)), args
 
     def kind(self, node: exp.Expr) -> SqlType:
-        """The type of an expression without subqueries. O(1) for a part of one asked for before."""
+        """The type of an expression without subqueries but `asked` ones. O(1) where known."""
         return self._kinds.compile(node).type
 
     def _kind_of_leaf(self, part: exp.Expr) -> Scalar | None:
