@@ -14,7 +14,7 @@ import numpy as np
 
 from deltafix.kernel import layout as at
 from deltafix.kernel.filters import note_key
-from deltafix.kernel.jit import kernel
+from deltafix.kernel.jit import kernel, prefetch
 from deltafix.kernel.keys import hash_words
 from deltafix.kernel.memory import block, discard, generous, recycle, scratch
 
@@ -226,6 +226,8 @@ def idx_remove(A, L, x, row):
     xb = L[at.IDXS] + x * at.XSZ
     rb = L[at.RELS] + L[xb + at.X_REL] * at.RSZ
     offset = L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]
+    positions = L[xb + at.X_POS]
+    prefetch(L, (positions + row) >> 1)
     h = idx_key(A, L, x, offset)
     slot = idx_find(A, L, x, at.KEY2, h)
     ref = (L[slot] & 0xFFFFFFFF) - 1
@@ -233,7 +235,6 @@ def idx_remove(A, L, x, row):
     count = (L[slot + 1] & 0xFFFFFFFF) - 1
     if count > 0:
         start = bucket_start(L, ref)
-        positions = L[xb + at.X_POS]
         pos = np.int64(A[positions + row])
         last = np.int64(A[start + count])
         A[start + pos] = last
