@@ -105,8 +105,12 @@ class Apply:
     @property
     def is_coded(self) -> bool:
         """Whether it makes or opens a record of one field, which is coded as the field is."""
-        is_made = self.result in OPTIONAL and self.functor[0] == "[" and not self.fields
-        return is_made or self.is_opening
+        return (self.result in OPTIONAL and self.is_making) or self.is_opening
+
+    @property
+    def is_making(self) -> bool:
+        """Whether it makes a record, which says what its fields are."""
+        return self.functor[0] == "[" and not self.fields
 
     @property
     def is_opening(self) -> bool:

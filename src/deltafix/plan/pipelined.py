@@ -99,6 +99,9 @@ def _names_its_rows(clause: Clause, keys: Mapping[str, tuple[int, ...]]) -> bool
                 if all(_is_known(arg, known) for arg in literal.args):
                     known.add(literal.target)
                     continue
+                if literal.is_making and literal.target in known:
+                    known.update(arg for arg in literal.args if isinstance(arg, Slot))
+                    continue
             elif isinstance(literal, Compare) and literal.op == "=":
                 sides = literal.left, literal.right
                 if any(_is_known(side, known) for side in sides):

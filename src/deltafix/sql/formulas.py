@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import replace
 from operator import itemgetter
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from deltafix.rules.ast import And, Comparison, Formula, Or, conjunction, disjunction
 from deltafix.rules.terms import Const, Term
@@ -40,11 +40,19 @@ from deltafix.sql.types import (
     holds_all,
 )
 
-__all__ = ["Formulas"]
+__all__ = ["Formulas", "LeftJoin"]
 
 _NEGATED = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 _CODES = {True: 1, False: 0, None: 2}
 _TRUTH = Column("truth", BIGINT, nullable=False)
+
+
+class LeftJoin(NamedTuple):
+    """A LEFT JOIN: what the body has of it, the alternative with matches, and its variables."""
+
+    whole: Formula
+    matched: Formula
+    names: frozenset[str]
 
 
 class Formulas:
@@ -58,6 +66,8 @@ class Formulas:
         """The rows that conditions and operands are about: the body, or that of a part's whole."""
         self.needed: frozenset[int] = frozenset()
         """Subqueries, by identity, without a value of which what is asked for has none either."""
+        self.left: LeftJoin | None = None
+        """The last LEFT JOIN in the body."""
         self.asked: dict[int, Operand] = {}
         """Subqueries, by identity, whose value the body has: they are leaves of a condition."""
         self.folds: dict[tuple[str, str, int], Operand] = {}

@@ -22,7 +22,7 @@ from deltafix.sql.asof import Nearest
 from deltafix.sql.builder import NIL, Builder, Operand, Relation, absent, equal
 from deltafix.sql.connectives import conditions, is_test
 from deltafix.sql.elsewhere import FROM_FILES
-from deltafix.sql.formulas import Formulas
+from deltafix.sql.formulas import Formulas, LeftJoin
 from deltafix.sql.scope import OUTER, CorrelatedError, Scope, Source, shown_as
 from deltafix.sql.text import cells_of, exp
 from deltafix.sql.types import BIGINT, Column, common_type
@@ -479,7 +479,10 @@ def _left(
     again, _ = right.matching()
     matched = And((*body, *_present(formulas.builder, pairs)))
     alone = And((absent(conjunction(again)), *_missing(pairs)))
-    formulas.body.append(Or((matched, alone)))
+    whole = Or((matched, alone))
+    formulas.body.append(whole)
+    names = (operand.term.name for operand, _ in pairs if isinstance(operand.term, Var))
+    formulas.left = LeftJoin(whole, matched, frozenset(names))
     _add(formulas, shown, join.this)
     formulas.scope.merge(right.merged, shown.alias)
 
