@@ -32,8 +32,12 @@ from deltafix.sql.unnest import expand
 
 __all__ = ["Rows", "plain", "relation", "rows", "settled"]
 
-_FOLDED_APART: Final = 8
-"""Aggregates up to which a group without rows is told apart for each."""
+_FOLDED_APART: Final = 2
+"""Aggregates up to which a group without rows is told apart for each.
+
+Of 100,000 groups of 400,000 rows two load in 0.69 s instead of 1.10, and an edit takes 96 us for
+146; four would take 1.79 s for 1.44, and 294 us for 170.
+"""
 
 SAID = "written as"
 """In the metadata of a UNION that a text has otherwise: what errors call it."""

@@ -214,6 +214,27 @@ def test_only_groups_that_the_rows_around_ask_for_are_kept(
         assert (db.engine.last_epoch.touched == 1) is asks
 
 
+@pytest.mark.parametrize(
+    ("condition", "python"),
+    [
+        ("b > (SELECT AVG(c) FROM u)", False),
+        ("b <= 0.5 * (SELECT AVG(c) FROM u WHERE u.a = t.a) + 1", False),
+        ("NOT (b = (SELECT MAX(c) FROM u) OR a > (SELECT AVG(c) FROM u))", False),
+        ("s <= (SELECT MAX(s) FROM u)", True),  # an order of texts
+    ],
+)
+def test_numbers_are_compared_with_a_subquery_without_python(
+    condition: str, python: bool, warm_kernel: None
+) -> None:
+    with deltafix.sql.connect() as db:
+        for table in TABLES:
+            db.execute(table)
+        db.execute(f"CREATE VIEW v AS SELECT id FROM t WHERE {condition}")
+        called = [one for one in db.catalog.views["v"].builder.functions if one.startswith("v.")]
+        assert bool(called) is python
+    assert changes_followed(TABLES, f"SELECT id FROM t WHERE {condition}", EDITS) > 1
+
+
 @pytest.mark.parametrize("query", QUERIES)
 def test_oracle_they_are_those_of_duckdb(query: str, warm_kernel: None) -> None:
     assert changes_followed(TABLES, query, EDITS) > 1
