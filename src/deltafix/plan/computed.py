@@ -217,7 +217,7 @@ def _taken(clause: Clause, atom: Match, calls: Iterable[Apply]) -> list[Literal]
     others = (
         literal
         for literal in clause.body
-        if isinstance(literal, Match | Absent) and literal is not atom
+        if isinstance(literal, (Match, Absent)) and literal is not atom
     )
     known = {*slots_of(atom)}
     foreign = {*_slots(others)} - known

@@ -153,7 +153,7 @@ def _delta_rule(variant: Variant) -> str:
     for position, literal in enumerate(clause.body):
         if position == trigger:
             body.append(f"Δ{literal}")
-        elif isinstance(literal, Match | Absent):
+        elif isinstance(literal, (Match, Absent)):
             seen = states[position if isinstance(literal, Match) else literal]
             body.append(f"{_STATES[seen]} {literal}")
         else:

@@ -387,7 +387,7 @@ class Flattening:
 
     def evaluated(self, term: Term, kind: BaseType) -> Term:
         """A column of a negated atom with a variable for all that it computes."""
-        if isinstance(term, Var | Const | Wildcard):
+        if isinstance(term, (Var, Const, Wildcard)):
             return term
         if isinstance(term, Call) and is_constructor(term) and has_wildcard((term,)):
             kinds = field_types(self, term)
@@ -425,7 +425,7 @@ class Flattening:
             return Slot(term.name)
         if isinstance(term, Const):
             return Code(term.value, term.type or kind)
-        if isinstance(term, Call | Aggregate):
+        if isinstance(term, (Call, Aggregate)):
             slot = self.fresh(kind)
             if isinstance(term, Call):
                 self.call(term, kind, slot)

@@ -104,7 +104,7 @@ class Variant:
         if self.trigger < 0:
             return self.clause.head
         literal = self.clause.body[self.trigger]
-        assert isinstance(literal, Match | Absent)  # noqa: S101  only these trigger
+        assert isinstance(literal, (Match, Absent))  # noqa: S101  only these trigger
         return literal.relation
 
     def show(self) -> str:

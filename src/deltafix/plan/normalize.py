@@ -301,7 +301,7 @@ def _multiplies(literal: Literal) -> bool:
 
 
 def _read(literal: Literal) -> str:
-    return literal.relation if isinstance(literal, Match | Absent) else ""
+    return literal.relation if isinstance(literal, (Match, Absent)) else ""
 
 
 def _strata(draft: Draft) -> Strata:

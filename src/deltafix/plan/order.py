@@ -189,7 +189,7 @@ class Variants:
                 args = self.head()
             else:
                 literal = body[trigger]
-                assert isinstance(literal, Match | Absent)  # noqa: S101  only these trigger
+                assert isinstance(literal, (Match, Absent))  # noqa: S101  only these trigger
                 args = literal.args
                 negated = changes_with(literal) < 0
                 todo &= ~(1 << trigger)

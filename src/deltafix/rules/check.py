@@ -438,7 +438,7 @@ def _unused(rule: ast.Rule) -> Iterator[Diagnostic]:
 def _surprises(formula: ast.Formula) -> Iterator[Diagnostic]:
     if isinstance(formula, ast.Not):
         yield from _surprises(formula.body)
-    elif isinstance(formula, ast.And | ast.Or):
+    elif isinstance(formula, (ast.And, ast.Or)):
         for part in formula.parts:
             yield from _surprises(part)
     elif isinstance(formula, ast.Atom):

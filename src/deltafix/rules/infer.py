@@ -394,7 +394,7 @@ class _Inference(Nodes):
         negative = {
             self.variables[name].root()
             for name, constant in self.constants.items()
-            if isinstance(constant.value, int | float) and constant.value < 0
+            if isinstance(constant.value, (int, float)) and constant.value < 0
         }
         for node, base in self.casts:
             root = node.root()
@@ -477,7 +477,7 @@ def _plain_fact(schemas: Schemas, rule: Rule, bits: int) -> Rule | None:
             elif kind == "symbol":
                 if not isinstance(value, str):
                     return None
-            elif kind != "float" or not isinstance(value, int | float):
+            elif kind != "float" or not isinstance(value, (int, float)):
                 return None
             else:
                 value = float(value)

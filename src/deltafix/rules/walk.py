@@ -27,7 +27,7 @@ _INNER: Final = (Call, Aggregate)
 def body_of(aggregate: Aggregate) -> Formula:
     """The body of an aggregate, as the formula it is."""
     body = aggregate.body
-    assert isinstance(body, Atom | Comparison | And | Or | Not)  # noqa: S101  terms lie below formulae
+    assert isinstance(body, (Atom, Comparison, And, Or, Not))  # noqa: S101  terms lie below formulae
     return body
 
 

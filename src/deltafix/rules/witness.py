@@ -159,11 +159,11 @@ class _Results:
     def formula(
         self, formula: ast.Formula, local: dict[int, str], outer: frozenset[str]
     ) -> ast.Formula:
-        if isinstance(formula, ast.And | ast.Or):
+        if isinstance(formula, (ast.And, ast.Or)):
             parts = (self.formula(part, local, outer) for part in formula.parts)
             return replace(formula, parts=tuple(parts))
         if isinstance(formula, ast.Not):
-            if isinstance(formula.body, ast.Atom | ast.Comparison):
+            if isinstance(formula.body, (ast.Atom, ast.Comparison)):
                 return replace(formula, body=self.formula(formula.body, {}, outer))
             return replace(formula, body=self.scope(formula.body, outer))
         names: dict[str, str] = {}
