@@ -209,7 +209,9 @@ class Flattening:
         if not pending:
             yield
             return
-        first = [pair for pair in pending if not self.waits(pair[0])] or pending
+        first = pending
+        if len(pending) > 1:
+            first = [pair for pair in pending if not self.waits(pair[0])] or pending
         choices = [folds.literals(self, term, slot) for term, slot in first]
         for choice in product(*choices):
             self.body = [*base, *chain.from_iterable(choice)]
