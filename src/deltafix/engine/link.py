@@ -25,6 +25,7 @@ from deltafix.facts.values import OPTIONAL, BaseType
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Words
 from deltafix.kernel.values import NIL
+from deltafix.plan.binding import is_construction
 from deltafix.plan.clause import (
     Absent,
     Apply,
@@ -633,14 +634,13 @@ class Writer:
         The nodes have more terms than the clause: what takes a record apart that was made of one.
         """
         clause = variant.clause
-        said = {id(literal) for literal in clause.body}
-        checked = chain.from_iterable([node.checks for node in variant.nodes if node.checks])
-        turned = [check.literal for check in checked if id(check.literal) not in said]
-        if turned:
-            raw = self.computed((*clause.body, *turned))
-        else:
-            raw = self.of_clause("computed", clause, lambda: self.computed(clause.body))
-        if variant.trigger is None or variant.trigger >= 0:
+        raw = self.of_clause("computed", clause, lambda: self.computed(clause.body))
+        if self.of_clause("turns", clause, lambda: any(map(is_construction, clause.body))):
+            said = {id(literal) for literal in clause.body}
+            checked = chain.from_iterable([node.checks for node in variant.nodes if node.checks])
+            turned = [check.literal for check in checked if id(check.literal) not in said]
+            raw = self.computed((*clause.body, *turned)) if turned else raw
+        if not raw or variant.trigger is None or variant.trigger >= 0:
             return raw
         # The head's row binds its arguments.
         return {arg: kind for arg, kind in raw.items() if arg not in clause.args}

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
+from deltafix.collector import held_back
 from deltafix.errors import ProgramError, SqlError, SqlProgrammingError
 from deltafix.plan.build import lower
 from deltafix.plan.depend import layers
@@ -158,6 +159,7 @@ class Catalog:
             for name, function in view.builder.functions.items()
         }
 
+    @held_back()  # views stay
     def define(
         self,
         statement: Statement,
