@@ -103,7 +103,8 @@ def statements(
                 raise error_at(
                     SqlRefusedError, message, span_of(text, first, last, path), way_out, text
                 )
-            tree = _parsed(text, start, end, reader, path)
+            # Of a statement that begins the text they stand where they do in it.
+            tree = _parsed(text, start, end, reader, path, tokens=None if start else part)
             statement = Statement(text, start, end, tree, explain, path, dialect)
             statement.require_read(beside)
             statement.require_columns()
@@ -156,10 +157,18 @@ def _split(tokens: Sequence[Token]) -> Iterator[list[Token]]:
         yield part
 
 
-def _parsed(text: str, start: int, end: int, reader: Dialect, path: str | None) -> exp.Expr:
+def _parsed(
+    text: str,
+    start: int,
+    end: int,
+    reader: Dialect,
+    path: str | None,
+    *,
+    tokens: list[Token] | None,
+) -> exp.Expr:
     words = text[start:end]
     try:
-        tree = _tree(words, reader)
+        tree = _tree(words, reader, tokens)
     except RecursionError:
         where = span_of(text, start, end, path)
         raise error_at(SqlProgrammingError, TOO_DEEP[0], where, TOO_DEEP[1], text) from None
@@ -236,9 +245,14 @@ class _Wrong(NamedTuple):
     said: str
 
 
-def _tree(words: str, reader: Dialect) -> exp.Expr | _Wrong | None:
-    """The tree of a statement, an ALTER TABLE of several actions action by action."""
-    tokens = reader.tokenize(words)
+def _tree(
+    words: str, reader: Dialect, tokens: list[Token] | None = None
+) -> exp.Expr | _Wrong | None:
+    """The tree of a statement, an ALTER TABLE of several actions action by action.
+
+    Its `tokens` are read where they are not known.
+    """
+    tokens = reader.tokenize(words) if tokens is None else tokens
     head, actions = _actions(tokens)
     if len(actions) < 2:
         return _read(words, tokens, reader)
