@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
+from deltafix.collector import held_back
 from deltafix.datalog.components.instantiate import instantiate
 from deltafix.datalog.parser import Parser, Syntax
 from deltafix.datalog.preprocess import (
@@ -80,6 +81,7 @@ class Analysis:
             raise ProgramError(render_all(self.errors, self.sources), self.errors)
 
 
+@held_back()  # what is read stays
 def analyse(
     text: str | bytes,
     path: str | None = None,

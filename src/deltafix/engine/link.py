@@ -25,6 +25,7 @@ from deltafix.facts.values import OPTIONAL, BaseType
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Words
 from deltafix.kernel.values import NIL
+from deltafix.plan.binding import is_construction
 from deltafix.plan.clause import (
     Absent,
     Apply,
@@ -38,7 +39,7 @@ from deltafix.plan.clause import (
     Slot,
     slots_of,
 )
-from deltafix.plan.ir import Candidate, Check, Node, Outside, Plan, Stage, Variant
+from deltafix.plan.ir import Candidate, Check, Node, Outside, Plan, Sees, Stage, Variant, Way
 from deltafix.rules.values import native
 
 if TYPE_CHECKING:
@@ -74,7 +75,6 @@ _NATIVES = {
 }  # fmt: skip
 _TESTS = {"same": at.EQ, "less": at.LT, "like": at.LIKE}
 T = TypeVar("T")
-W = TypeVar("W")
 _Bind: TypeAlias = tuple[int, Argument, bool]
 """Of a row that is matched: a column, its argument, and whether it binds it."""
 _NUMBERS = frozenset(("number", "unsigned", "float"))
@@ -258,12 +258,10 @@ class Writer:
         self.unread: Collection[Argument] = ()
         self.common: dict[tuple[str, int], tuple[Clause, Any]] = {}
         self.operands: dict[Argument, tuple[int, int]] = {}
-        self.joins: dict[
-            tuple[int, tuple[int, ...], int], tuple[tuple[int, ...], tuple[int, ...]]
-        ] = {}
+        # What nodes of a variant have in common, by identity: held here, because proofs write ways
+        # that nobody else holds, and the next had the place.
+        self.joins: dict[int, tuple[Way, list[int]]] = {}
         self.checks: dict[int, tuple[Check, int]] = {}
-        self.keys: dict[int, tuple[tuple[Argument, ...], int]] = {}
-        self.bindings: dict[int, tuple[tuple[_Bind, ...], tuple[int, int]]] = {}
         self.constants: dict[int, tuple[Code, int]] = {}
 
     def would_write(self, known: _Written) -> bool:
@@ -444,8 +442,8 @@ class Writer:
 
     def variant(self, stage: Stage, variant: Variant) -> int:
         """A variant record, which has the rule of its clause, or -1."""
-        for written in (self.joins, self.checks, self.keys, self.bindings):
-            written.clear()
+        self.joins.clear()
+        self.checks.clear()
         raw = self.raw_of(variant)
         self.operands = {
             slot: (at.O_RAW + VALUE_TYPES[raw[slot]] if slot in raw else at.O_VAR, number)
@@ -482,12 +480,13 @@ class Writer:
         pairs: list[int] = []
         relations: list[int] = []
         for option in variant.nodes[0].candidates:
-            name = option.match.relation
-            if len(option.by) == 1 < len(option.match.args):
-                column = columns.get(option.keys[0], at.FILTER_COLUMNS)
+            _, match, by, keys, _ = option.way
+            name = match.relation
+            if len(by) == 1 < len(match.args):
+                column = columns.get(keys[0], at.FILTER_COLUMNS)
                 if column < at.FILTER_COLUMNS:
-                    self.lookups.append((name, option.by, column))
-                    pairs += [self.plan.indexes[name].index(option.by), column]
+                    self.lookups.append((name, by, column))
+                    pairs += [self.plan.indexes[name].index(by), column]
                     relations.append(self.ids[name])
         start = self.put(pairs)
         self.indexed.update(zip(range(start, start + len(pairs), 2), relations, strict=True))
@@ -518,53 +517,52 @@ class Writer:
         return start
 
     def node(self, start: int, node: Node, starts: Sequence[int]) -> None:
-        """Fill in one node record."""
-        checks = [self.once(self.checks, check, self.check) for check in node.checks]
-        candidates = [self.candidate(option, starts) for option in node.candidates]
-        checked, listed = self.put_offsets(checks), self.put_offsets(candidates)
+        """Fill in one node record; what it lists stands behind what is written for it."""
+        listed: list[int] = []
+        for check in node.checks:
+            written = self.checks.get(id(check))
+            if written is None:
+                written = self.checks[id(check)] = check, self.check(check)
+            listed.append(written[1])
+        for option in node.candidates:
+            listed.append(self.candidate(option, starts))
+        out, checks = self.out, len(node.checks)
+        first = self.base + len(out)
+        self.offsets += range(first, first + len(listed))
+        out += listed
         place = start - self.base
-        self.out[place : place + _NODE] = [len(checks), checked, len(candidates), listed]
+        out[place : place + _NODE] = checks, first, len(listed) - checks, first + checks
 
     def candidate(self, option: Candidate, starts: Sequence[int]) -> int:
         """A candidate record; but for its child it is the same wherever its literal binds so."""
-        key = option.literal, option.by, id(option.binds)
-        around = self.joins.get(key)
-        if around is None:
-            around = self.joins[key] = self.join(option)
-        record = self.base + len(self.out)
-        self.out += around[0]
-        self.out.append(starts[option.child])
-        self.out += around[1]
+        way, sees, child = option
+        known = self.joins.get(id(way))
+        if known is None:
+            known = self.joins[id(way)] = way, self.join(way, sees)
+        words, out = known[1], self.out
+        place = len(out)
+        record = self.base + place
+        out += words
+        out[place + at.K_CHILD] = starts[child]
         self.candidates.append(record)
-        if around[0][at.K_METHOD] == at.BY_INDEX:
-            self.indexed[record + at.K_INDEX] = around[0][at.K_REL]
+        if words[at.K_METHOD] == at.BY_INDEX:
+            self.indexed[record + at.K_INDEX] = words[at.K_REL]
         return record
 
-    def join(self, option: Candidate) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The words of a candidate's record before and behind that of its child."""
-        name = option.match.relation
-        if len(option.by) == len(option.match.args):
+    def join(self, way: Way, sees: Sees) -> list[int]:
+        """The words of a candidate's record, without its child."""
+        _, match, by, keys, binds = way
+        name = match.relation
+        if len(by) == len(match.args):
             method, index = at.BY_KEY, 0
-        elif option.by:
-            method, index = at.BY_INDEX, self.plan.indexes[name].index(option.by)
+        elif by:
+            method, index = at.BY_INDEX, self.plan.indexes[name].index(by)
         else:
             method, index = at.BY_SCAN, 0
-        keys = self.once(self.keys, option.keys, self.key)
-        count, binds = self.once(self.bindings, option.binds, self.binds)
-        before = self.ids[name], method, index, option.sees.value
-        return before, (len(option.keys), keys, count, binds)
-
-    def once(self, known: dict[int, tuple[T, W]], thing: T, write: Callable[[T], W]) -> W:
-        """Where that is which nodes of a variant have in common, by identity: written once."""
-        written = known.get(id(thing))
-        if written is None:
-            # Held here: proofs write tuples that nobody else holds, and the next had the place.
-            written = known[id(thing)] = thing, write(thing)
-        return written[1]
-
-    def key(self, keys: tuple[Argument, ...]) -> int:
-        """Operand pairs, one a key column."""
-        return self.put([n for key in keys for n in self.operand(key)])
+        # Operand pairs, one a key column.
+        key = self.put([n for arg in keys for n in self.operand(arg)])
+        count, bound = self.binds(binds)
+        return [self.ids[name], method, index, sees.value, 0, len(keys), key, count, bound]
 
     def check(self, check: Check) -> int:
         """A check record."""
@@ -636,14 +634,13 @@ class Writer:
         The nodes have more terms than the clause: what takes a record apart that was made of one.
         """
         clause = variant.clause
-        said = {id(literal) for literal in clause.body}
-        checked = chain.from_iterable([node.checks for node in variant.nodes if node.checks])
-        turned = [check.literal for check in checked if id(check.literal) not in said]
-        if turned:
-            raw = self.computed((*clause.body, *turned))
-        else:
-            raw = self.of_clause("computed", clause, lambda: self.computed(clause.body))
-        if variant.trigger is None or variant.trigger >= 0:
+        raw = self.of_clause("computed", clause, lambda: self.computed(clause.body))
+        if self.of_clause("turns", clause, lambda: any(map(is_construction, clause.body))):
+            said = {id(literal) for literal in clause.body}
+            checked = chain.from_iterable([node.checks for node in variant.nodes if node.checks])
+            turned = [check.literal for check in checked if id(check.literal) not in said]
+            raw = self.computed((*clause.body, *turned)) if turned else raw
+        if not raw or variant.trigger is None or variant.trigger >= 0:
             return raw
         # The head's row binds its arguments.
         return {arg: kind for arg, kind in raw.items() if arg not in clause.args}

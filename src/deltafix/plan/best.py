@@ -114,7 +114,7 @@ def _is_tested(
 
 
 def _arguments(literal: object) -> tuple[Argument | None, ...]:
-    if isinstance(literal, Match | Absent):
+    if isinstance(literal, (Match, Absent)):
         return literal.args
     assert isinstance(literal, Compare)  # noqa: S101  the remaining kind
     return (literal.left, literal.right)

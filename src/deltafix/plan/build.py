@@ -422,4 +422,4 @@ def _reads(layer: Layer) -> Iterator[Match | Absent]:
         if isinstance(merge, Subsumption):
             bodies.extend(order.body for order in merge.orders)
     for body in bodies:
-        yield from (literal for literal in body if isinstance(literal, Match | Absent))
+        yield from (literal for literal in body if isinstance(literal, (Match, Absent)))

@@ -158,7 +158,7 @@ class Clause:
     @cached_property
     def atoms(self) -> tuple[Match | Absent, ...]:
         """The literals that read relations, in order: each pass asks, of each clause."""
-        return tuple([literal for literal in self.body if isinstance(literal, Match | Absent)])
+        return tuple([literal for literal in self.body if isinstance(literal, (Match, Absent))])
 
     @property
     def computes_head(self) -> bool:

@@ -156,13 +156,15 @@ def _slots(literals: Iterable[Literal]) -> Iterator[Slot]:
 def _computed(body: Sequence[Literal], kept: Set[str]) -> dict[int, list[Apply]]:
     """The positions of atoms that only values join to others, with the calls that compute these."""
     equal = Equal(body)
+    component = _components(equal.atoms)
+    if len({*component.values()}) < 2 and not any(isinstance(one, Absent) for one in body):
+        return {}
     values = [{*map(equal.root, slots_of(literal))} for literal in body]
     readers = {value: {*positions} for value, positions in equal.atoms.items()}
     for position, literal in enumerate(body):
         if isinstance(literal, Absent):
             for value in values[position]:
                 readers.setdefault(value, set()).add(position)
-    component = _components(equal.atoms)
     computed: dict[int, list[Apply]] = {}
     for value, calls in equal.makers.items():
         for position in calls:
@@ -217,7 +219,7 @@ def _taken(clause: Clause, atom: Match, calls: Iterable[Apply]) -> list[Literal]
     others = (
         literal
         for literal in clause.body
-        if isinstance(literal, Match | Absent) and literal is not atom
+        if isinstance(literal, (Match, Absent)) and literal is not atom
     )
     known = {*slots_of(atom)}
     foreign = {*_slots(others)} - known

@@ -129,7 +129,7 @@ def _fit(outer: Flattening, field: Slot, arg: Term, kind: BaseType) -> None:
     arg = as_constant(arg)
     if isinstance(arg, Call) and is_constructor(arg):
         unpack(outer, field, arg)
-    elif not isinstance(arg, Var | Wildcard):
+    elif not isinstance(arg, (Var, Wildcard)):
         outer.body.append(Compare("=", kind, field, outer.argument(arg, kind)))
 
 

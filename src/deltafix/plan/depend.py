@@ -137,7 +137,7 @@ def _ordering(relations: Iterable[Relation]) -> Iterator[tuple[str, Match | Abse
             yield from (
                 (relation.name, literal)
                 for literal in order.body
-                if isinstance(literal, Match | Absent)
+                if isinstance(literal, (Match, Absent))
             )
 
 

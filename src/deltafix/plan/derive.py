@@ -53,7 +53,7 @@ def pivots(body: Iterable[Literal]) -> Iterator[tuple[int, Match | Absent]]:
     """The literals of a body that can change, with their positions: one delta rule each."""
     for position, literal in enumerate(body):
         if changes_with(literal):
-            assert isinstance(literal, Match | Absent)  # noqa: S101  nothing else has rows
+            assert isinstance(literal, (Match, Absent))  # noqa: S101  nothing else has rows
             yield position, literal
 
 
@@ -76,4 +76,4 @@ def sees(layer: Layer, clause: Clause, trigger: int | None, position: int) -> Se
 
 
 def _same(layer: Layer, literal: Literal) -> bool:
-    return isinstance(literal, Match | Absent) and literal.relation in layer.relations
+    return isinstance(literal, (Match, Absent)) and literal.relation in layer.relations

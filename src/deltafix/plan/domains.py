@@ -266,7 +266,7 @@ def _depending(draft: Draft, stratum: frozenset[str]) -> frozenset[str]:
     readers: dict[str, list[str]] = {}
     for clause in draft.clauses:
         for literal in clause.body:
-            if isinstance(literal, Match | Absent):
+            if isinstance(literal, (Match, Absent)):
                 readers.setdefault(literal.relation, []).append(clause.head)
     for fold in draft.folds:
         readers.setdefault(fold.source, []).extend(filter(None, (fold.relation, fold.present)))

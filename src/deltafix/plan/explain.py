@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from deltafix.plan.clause import Absent, Literal, Match, Relation
-from deltafix.plan.ir import Candidate, Node, Plan, Sees, Stage, Variant
+from deltafix.plan.ir import Node, Plan, Sees, Stage, Variant, Way
 
 Explanation: TypeAlias = dict[str, Any]
 """JSON-ready: `relations` and `strata`, see docs/reference/plan.md."""
@@ -42,10 +42,10 @@ def explain(plan: Plan, statistics: Mapping[str, Statistics] | None = None) -> E
     """
     known = statistics or {}
     serves: dict[tuple[str, tuple[int, ...]], dict[str, None]] = {}
-    for variant, option in _options(plan):
-        if 0 < len(option.by) < len(option.match.args):
-            use = f"{option.match} in rule {variant.clause.rule + 1}, {_occasion(variant)}"
-            serves.setdefault((option.match.relation, option.by), {})[use] = None
+    for variant, way in _ways(plan):
+        if 0 < len(way.by) < len(way.match.args):
+            use = f"{way.match} in rule {variant.clause.rule + 1}, {_occasion(variant)}"
+            serves.setdefault((way.match.relation, way.by), {})[use] = None
     shown = [stage for stage in plan.stages if _runs(stage)]
     return {
         "relations": [
@@ -64,12 +64,12 @@ def _variants(stage: Stage) -> tuple[Variant, ...]:
     return (*stage.const, *stage.lower, *stage.same, *stage.rederive)
 
 
-def _options(plan: Plan) -> Iterator[tuple[Variant, Candidate]]:
+def _ways(plan: Plan) -> Iterator[tuple[Variant, Way]]:
     for stage in plan.stages:
         for variant in _variants(stage):
             for node in variant.nodes:
                 for option in node.candidates:
-                    yield variant, option
+                    yield variant, option.way
 
 
 def _relation(
@@ -147,13 +147,13 @@ def _delta_rule(variant: Variant) -> str:
         return str(clause)
     states: dict[int | Literal, Sees] = {}
     for node in variant.nodes:
-        states.update({option.literal: option.sees for option in node.candidates})
+        states.update({option.way.literal: option.sees for option in node.candidates})
         states.update({check.literal: check.sees for check in node.checks})
     body = []
     for position, literal in enumerate(clause.body):
         if position == trigger:
             body.append(f"Δ{literal}")
-        elif isinstance(literal, Match | Absent):
+        elif isinstance(literal, (Match, Absent)):
             seen = states[position if isinstance(literal, Match) else literal]
             body.append(f"{_STATES[seen]} {literal}")
         else:
@@ -167,10 +167,10 @@ def _step(number: int, node: Node, known: Mapping[str, Statistics]) -> dict[str,
         "checks": [str(check.literal) for check in node.checks],
         "options": [
             {
-                "join": str(option.match),
-                "by": list(option.by),
+                "join": str(option.way.match),
+                "by": list(option.way.by),
                 "state": _STATES[option.sees],
-                "estimate": _estimate(option, known.get(option.match.relation)),
+                "estimate": _estimate(option.way, known.get(option.way.match.relation)),
                 "then": option.child,
             }
             for option in node.candidates
@@ -178,13 +178,13 @@ def _step(number: int, node: Node, known: Mapping[str, Statistics]) -> dict[str,
     }
 
 
-def _estimate(option: Candidate, known: Statistics | None) -> float | None:
+def _estimate(way: Way, known: Statistics | None) -> float | None:
     """Rows that a binding meets on average."""
     if known is None:
         return None
-    if not option.by:
+    if not way.by:
         return float(known.rows)
-    if len(option.by) == len(option.match.args):
+    if len(way.by) == len(way.match.args):
         return min(1.0, float(known.rows))
-    keys = known.keys.get(option.by, 0)
+    keys = known.keys.get(way.by, 0)
     return round(known.rows / keys, 2) if keys else 0.0

@@ -209,7 +209,9 @@ class Flattening:
         if not pending:
             yield
             return
-        first = [pair for pair in pending if not self.waits(pair[0])] or pending
+        first = pending
+        if len(pending) > 1:
+            first = [pair for pair in pending if not self.waits(pair[0])] or pending
         choices = [folds.literals(self, term, slot) for term, slot in first]
         for choice in product(*choices):
             self.body = [*base, *chain.from_iterable(choice)]
@@ -387,7 +389,7 @@ class Flattening:
 
     def evaluated(self, term: Term, kind: BaseType) -> Term:
         """A column of a negated atom with a variable for all that it computes."""
-        if isinstance(term, Var | Const | Wildcard):
+        if isinstance(term, (Var, Const, Wildcard)):
             return term
         if isinstance(term, Call) and is_constructor(term) and has_wildcard((term,)):
             kinds = field_types(self, term)
@@ -425,7 +427,7 @@ class Flattening:
             return Slot(term.name)
         if isinstance(term, Const):
             return Code(term.value, term.type or kind)
-        if isinstance(term, Call | Aggregate):
+        if isinstance(term, (Call, Aggregate)):
             slot = self.fresh(kind)
             if isinstance(term, Call):
                 self.call(term, kind, slot)

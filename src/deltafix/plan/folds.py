@@ -301,7 +301,7 @@ class _Naming:
                 for column, (arg, kind) in enumerate(zip(formula.args, kinds, strict=True))
             )
             return replace(formula, args=args)
-        if isinstance(formula, And | Or):
+        if isinstance(formula, (And, Or)):
             parts = (self.formula(part, f"{path}.{n}") for n, part in enumerate(formula.parts))
             return replace(formula, parts=tuple(parts))
         return formula

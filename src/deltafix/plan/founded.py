@@ -137,7 +137,7 @@ class _Calls:
 
     def _within(self, clause: Clause) -> Iterator[Match | Absent]:
         for literal in clause.body:
-            if isinstance(literal, Match | Absent) and literal.relation in self.keys:
+            if isinstance(literal, (Match, Absent)) and literal.relation in self.keys:
                 yield literal
 
     def _keep(self, name: str, columns: Container[int]) -> bool:

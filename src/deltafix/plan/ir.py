@@ -42,19 +42,26 @@ class Sees(Enum):
     SAME_AFTER = 3
 
 
-class Candidate(NamedTuple):
-    """A literal that may be joined next: found by whole key, by an index, or by a scan.
+class Way(NamedTuple):
+    """How an atom is joined: found by whole key, by an index, or by a scan.
 
-    `by` is the tuple of key columns (all columns: the key table; empty: a scan), `keys` what
-    they must equal, `binds` the remaining columns with what they bind or must equal.
+    `literal` is its place in the body, `by` the tuple of key columns (all columns: the key table;
+    empty: a scan), `keys` what they must equal, `binds` the remaining columns with what they bind
+    or must equal. One object for all nodes from which a literal is joined so.
     """
 
     literal: int
     match: Match
-    sees: Sees
     by: tuple[int, ...]
     keys: tuple[Argument, ...]
     binds: tuple[tuple[int, Argument, bool], ...]  # column, argument, does it bind
+
+
+class Candidate(NamedTuple):
+    """A literal that may be joined next, the state that it sees, and the node behind it."""
+
+    way: Way
+    sees: Sees
     child: int
 
 
@@ -97,7 +104,7 @@ class Variant:
         if self.trigger < 0:
             return self.clause.head
         literal = self.clause.body[self.trigger]
-        assert isinstance(literal, Match | Absent)  # noqa: S101  only these trigger
+        assert isinstance(literal, (Match, Absent))  # noqa: S101  only these trigger
         return literal.relation
 
     def show(self) -> str:
@@ -118,9 +125,10 @@ class Variant:
         node = self.nodes[number]
         lines = [f"{number}: check {check.literal}" for check in node.checks]
         for option in node.candidates:
-            how = "scan" if not option.by else f"by {list(option.by)}"
+            match, by = option.way.match, option.way.by
+            how = f"by {list(by)}" if by else "scan"
             state = option.sees.name.lower()
-            lines.append(f"{number}: join {option.match} {how} [{state}] -> {option.child}")
+            lines.append(f"{number}: join {match} {how} [{state}] -> {option.child}")
         if not node.candidates:
             lines.append(
                 f"{number}: emit {self.clause.head}({', '.join(map(str, self.clause.args))})"

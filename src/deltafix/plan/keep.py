@@ -123,7 +123,7 @@ class _Keeping:
         """A body that reads all rows where it would read the relation."""
         return tuple(
             replace(literal, relation=hidden)
-            if isinstance(literal, Match | Absent) and literal.relation == self.name
+            if isinstance(literal, (Match, Absent)) and literal.relation == self.name
             else literal
             for literal in body
         )

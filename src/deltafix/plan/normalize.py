@@ -246,13 +246,19 @@ def _without_names(clause: Clause, body: tuple[Literal, ...]) -> tuple[Literal, 
 
     SQL names each column that an outer join may lack, and shows a few.
     """
-    used = Counter(slot for literal in body for slot in slots_of(literal))
-    used.update(arg for arg in clause.args if isinstance(arg, Slot))
+    names = {
+        position
+        for position, literal in enumerate(body)
+        if position >= clause.asks and isinstance(literal, Compare) and literal.op == "="
+    }
+    if not names:
+        return body
+    used = Counter([slot for literal in body for slot in slots_of(literal)])
+    used.update([arg for arg in clause.args if isinstance(arg, Slot)])
     kept: list[Literal] = []
     for position in range(len(body) - 1, -1, -1):
         literal = body[position]
-        is_name = isinstance(literal, Compare) and literal.op == "=" and position >= clause.asks
-        if is_name and any(used[slot] == 1 for slot in slots_of(literal)):
+        if position in names and any(used[slot] == 1 for slot in slots_of(literal)):
             used.subtract(slots_of(literal))
         else:
             kept.append(literal)
@@ -261,6 +267,8 @@ def _without_names(clause: Clause, body: tuple[Literal, ...]) -> tuple[Literal, 
 
 def _tests(clause: Clause) -> list[tuple[Literal, ...]]:
     """The parts of a body that share no variable with the head or each other, and multiply."""
+    if sum(map(_multiplies, clause.body)) < 2:
+        return []
     home: dict[Slot, Slot] = {}
 
     def root(slot: Slot) -> Slot:
@@ -301,7 +309,7 @@ def _multiplies(literal: Literal) -> bool:
 
 
 def _read(literal: Literal) -> str:
-    return literal.relation if isinstance(literal, Match | Absent) else ""
+    return literal.relation if isinstance(literal, (Match, Absent)) else ""
 
 
 def _strata(draft: Draft) -> Strata:

@@ -96,7 +96,7 @@ def _put(arg: Argument, instead: Mapping[Slot, Argument]) -> Argument:
 
 def _with(literal: Literal, instead: Mapping[Slot, Argument]) -> Literal:
     """A literal with other arguments in place of variables that only terms bind."""
-    if isinstance(literal, Match | Absent) or instead.keys().isdisjoint(slots_of(literal)):
+    if isinstance(literal, (Match, Absent)) or instead.keys().isdisjoint(slots_of(literal)):
         return literal
     if isinstance(literal, Apply):
         target = _put(literal.target, instead)

@@ -24,7 +24,7 @@ from bisect import bisect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from deltafix.errors import InternalError
 from deltafix.plan.best import best_of
@@ -44,7 +44,7 @@ from deltafix.plan.clause import (
 )
 from deltafix.plan.depend import Layer
 from deltafix.plan.derive import changes_with, sees
-from deltafix.plan.ir import HEAD, Candidate, Check, Node, Sees, Variant
+from deltafix.plan.ir import HEAD, Candidate, Check, Node, Sees, Variant, Way
 
 FREE = 6
 
@@ -98,24 +98,6 @@ def variant(
     return Variants(layer, clause, indexes, turns=turns, free=free).of(trigger)
 
 
-class _Way(NamedTuple):
-    """A literal that may come next, and its variables: what all its `Candidate`s share."""
-
-    position: int
-    slots: int
-    match: Match
-    by: tuple[int, ...]
-    keys: tuple[Argument, ...]
-    binds: tuple[tuple[int, Argument, bool], ...]
-    is_one: bool
-    """Whether one row has these columns at most."""
-
-    def to(self, child: int, states: Sequence[Sees]) -> Candidate:
-        """The way to a node."""
-        position, _, match, by, keys, binds, _ = self
-        return Candidate(position, match, states[position], by, keys, binds, child)
-
-
 _Settled: TypeAlias = tuple[tuple[tuple[int, Apply | None, Slot | None], ...], int, int]
 """Checks that run (position, what it is turned into if it is, what it binds), those that are left,
 and the variables that are known then."""
@@ -163,11 +145,11 @@ class Variants:
             for bit in _bits(self.slots[position]):
                 self.readers[bit].append(position)
         self.last = sum(1 << position for position in asked_last(clause.body))
-        self.found: dict[tuple[int, int], _Way] = {}
-        self.joined: dict[tuple[int, tuple[int, ...], int], _Way] = {}
+        self.found: dict[tuple[int, int], tuple[Way, bool]] = {}
+        self.joined: dict[tuple[int, tuple[int, ...], int], Way] = {}
         self.tested: dict[tuple[int, Sees, Slot | None], Check] = {}
         self.ready: dict[tuple[int, int, bool], _Settled] = {}
-        self.ways: dict[tuple[int, int], tuple[_Way, ...]] = {}
+        self.ways: dict[tuple[int, int], tuple[Way, ...]] = {}
         # Of the variant that is made:
         self.trigger: int | None = None
         self.states: list[Sees] = []
@@ -207,7 +189,7 @@ class Variants:
                 args = self.head()
             else:
                 literal = body[trigger]
-                assert isinstance(literal, Match | Absent)  # noqa: S101  only these trigger
+                assert isinstance(literal, (Match, Absent))  # noqa: S101  only these trigger
                 args = literal.args
                 negated = changes_with(literal) < 0
                 todo &= ~(1 << trigger)
@@ -237,8 +219,9 @@ class Variants:
             checks, known = self.settled(waiting, known, matches)
             position = matches.next(left)
             left &= ~(1 << position)
-            (way,) = self.indexed((self.found_by(position, known),), known)
-            option = way.to(len(self.nodes) + 1, self.states)
+            way, _ = self.found_by(position, known)
+            (way,) = self.indexed((way,), known)
+            option = Candidate(way, self.states[position], len(self.nodes) + 1)
             self.nodes.append(Node(self.checks(checks), (option,)))
             known = self.learn(self.slots[position], known, waiting, matches)
         return left | waiting.tests, known
@@ -265,15 +248,16 @@ class Variants:
             raise InternalError(f"plan: nothing binds the variables of {shown}")
         candidates = []
         for way in ways:
-            rest = left & ~(1 << way.position)
+            position = way.literal
+            rest = left & ~(1 << position)
             child = self.numbers.get(rest)
             if child is None:
-                child = self.node(rest, known | way.slots)
-            candidates.append(way.to(child, self.states))
+                child = self.node(rest, known | self.slots[position])
+            candidates.append(Candidate(way, self.states[position], child))
         self.nodes[number] = Node(checks, tuple(candidates))
         return number
 
-    def way(self, position: int, by: tuple[int, ...], known: int, *, is_one: bool = False) -> _Way:
+    def way(self, position: int, by: tuple[int, ...], known: int) -> Way:
         """A literal found by an index, where these variables are known; it binds all of its own.
 
         One thing for all nodes, as a check is: the linker writes it once.
@@ -286,8 +270,7 @@ class Variants:
             keys = tuple(arg for arg in (literal.args[c] for c in by) if arg is not None)
             rest = [c for c in range(len(literal.args)) if c not in by]
             binds = self.binding(literal.args, rest, known)
-            slots = self.slots[position]
-            way = self.joined[key] = _Way(position, slots, literal, by, keys, binds, is_one)
+            way = self.joined[key] = Way(position, literal, by, keys, binds)
         return way
 
     def binding(
@@ -359,7 +342,7 @@ class Variants:
                     matches.rate(position, known)
         return known
 
-    def options(self, left: int, known: int) -> tuple[_Way, ...]:
+    def options(self, left: int, known: int) -> tuple[Way, ...]:
         """Literals that may come next, each with the index that finds it.
 
         Those of a re-derivation depend on the indexes that are there by then.
@@ -371,7 +354,7 @@ class Variants:
             ways = self.ways[left, known] = self.indexed(self.connected(left, known), known)
         return ways
 
-    def connected(self, left: int, known: int) -> tuple[_Way, ...]:
+    def connected(self, left: int, known: int) -> tuple[Way, ...]:
         """The literals that may come next, by their known columns.
 
         Nothing that comes before one that has one row at most makes it cheaper: a rule with ten
@@ -380,35 +363,37 @@ class Variants:
         ways = []
         for position in self.args:
             if left >> position & 1:
-                way = self.found_by(position, known)
-                if way.is_one:
+                way, is_one = self.found_by(position, known)
+                if is_one:
                     return (way,)
                 ways.append(way)
         return tuple([way for way in ways if way.by or not way.match.args] or ways)
 
-    def found_by(self, position: int, known: int) -> _Way:
+    def found_by(self, position: int, known: int) -> tuple[Way, bool]:
         """A literal by all of its columns that are known, or those that one row has at most.
+
+        Whether one row has them at most stands beside it.
 
         What else is known is compared: a table is not indexed by its key and each column that some
         view asks for (TPC-H: 137 indexes for 169).
         """
         key = position, self.slots[position] & known
-        way = self.found.get(key)
-        if way is None:
+        found = self.found.get(key)
+        if found is None:
             literal = self.clause.body[position]
             assert isinstance(literal, Match)  # noqa: S101  as above
             columns = self.columns(position, known)
             unique = self.indexes.unique.get(literal.relation, ())
             is_one = bool(unique) and set(unique) <= set(columns)
             by = unique if is_one and len(columns) < len(literal.args) else columns
-            way = self.found[key] = self.way(position, by, known, is_one=is_one)
-        return way
+            found = self.found[key] = self.way(position, by, known), is_one
+        return found
 
     def columns(self, position: int, known: int) -> tuple[int, ...]:
         """The columns of an atom that are known."""
         return tuple([column for column, bit in self.args[position] if not bit & ~known])
 
-    def indexed(self, ways: tuple[_Way, ...], known: int) -> tuple[_Way, ...]:
+    def indexed(self, ways: tuple[Way, ...], known: int) -> tuple[Way, ...]:
         """Ways by their known columns, each with an index on these, or less of one."""
         if self.trigger is not None and self.trigger < 0:
             return self.existing(ways, known)
@@ -417,7 +402,7 @@ class Variants:
                 self.indexes.add(way.match.relation, way.by)
         return ways
 
-    def existing(self, ways: tuple[_Way, ...], known: int) -> tuple[_Way, ...]:
+    def existing(self, ways: tuple[Way, ...], known: int) -> tuple[Way, ...]:
         """Those of a re-derivation: ways with an index, or one new index on the best."""
         chosen = []
         for way in ways:
@@ -426,7 +411,7 @@ class Variants:
                 continue
             usable = self.indexes.within(way.match.relation, way.by)
             if usable is not None:
-                chosen.append(self.way(way.position, usable, known))
+                chosen.append(self.way(way.literal, usable, known))
         if chosen or not ways:
             return tuple(chosen)
         lower = [w for w in ways if w.match.relation not in self.layer.relations] or ways

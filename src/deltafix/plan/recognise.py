@@ -227,7 +227,7 @@ def _difference(
 
 
 def _part(literal: Literal) -> Part:
-    if isinstance(literal, Match | Absent):
+    if isinstance(literal, (Match, Absent)):
         return (type(literal).__name__, literal.relation), literal.args
     if isinstance(literal, Compare):
         return ("Compare", literal.op, literal.type), (literal.left, literal.right)
@@ -426,7 +426,7 @@ def with_names(core: Core, name_of: Callable[[str], str], cache: Cache | None = 
     def body(literals: tuple[Literal, ...]) -> tuple[Literal, ...]:
         return tuple(
             replace(literal, relation=name_of(literal.relation))
-            if isinstance(literal, Match | Absent)
+            if isinstance(literal, (Match, Absent))
             else literal
             for literal in literals
         )

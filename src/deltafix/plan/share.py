@@ -103,7 +103,7 @@ def _without_implied(core: Core, home: Mapping[str, int], cache: Cache) -> Core:
         used = Counter(slot for literal in clause.body for slot in slots_of(literal))
         used.update(arg for arg in clause.args if isinstance(arg, Slot))
         for literal in clause.body:
-            if not isinstance(literal, Match | Absent) or literal.relation not in folds:
+            if not isinstance(literal, (Match, Absent)) or literal.relation not in folds:
                 continue
             fold = folds[literal.relation]
             if home[clause.head] == home[fold.source]:
@@ -323,7 +323,7 @@ def _doubles(core: Core, cache: Cache) -> dict[str, str]:
     )
     for order in (order for merge in merges for order in merge.orders):
         named.update(
-            literal.relation for literal in order.body if isinstance(literal, Match | Absent)
+            literal.relation for literal in order.body if isinstance(literal, (Match, Absent))
         )
     free = {
         relation.name: relation.types

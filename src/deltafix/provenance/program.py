@@ -144,25 +144,27 @@ class _HeadWriter(Writer):
 
     def candidate(self, option: Candidate, starts: Sequence[int]) -> int:
         """A candidate record with its literal; a chain where the plan has no such index."""
-        name, arity = option.match.relation, len(option.match.args)
-        chained = 0 < len(option.by) < arity and option.by not in self.plan.indexes[name]
+        way = option.way
+        name, arity = way.match.relation, len(way.match.args)
+        chained = 0 < len(way.by) < arity and way.by not in self.plan.indexes[name]
         chain = -1
         if chained:
-            wanted = Chain(name, option.by)
+            wanted = Chain(name, way.by)
             if wanted not in self.chains:
                 self.chains.append(wanted)
             chain = self.chains.index(wanted)
             self.chained.add(chain)
             # Rows of one chain share a hash, not a key: the key's columns are tested too.
             tests = tuple(
-                (column, key, False) for column, key in zip(option.by, option.keys, strict=True)
+                (column, key, False) for column, key in zip(way.by, way.keys, strict=True)
             )
-            start = super().candidate(option._replace(by=(), binds=(*tests, *option.binds)), starts)
+            scan = way._replace(by=(), binds=(*tests, *way.binds))
+            start = super().candidate(option._replace(way=scan), starts)
             self.out[start + at.K_METHOD] = shape.BY_CHAIN
         else:
             start = super().candidate(option, starts)
         moved = self.put(self.out[start : start + at.KSZ])
         if start + at.K_INDEX in self.indexed:
             self.indexed[moved + at.K_INDEX] = self.indexed[start + at.K_INDEX]
-        self.put([option.literal, chain])
+        self.put([way.literal, chain])
         return moved

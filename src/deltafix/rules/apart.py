@@ -10,12 +10,13 @@ shared. A renamed variable is `x'2`, which no text can write.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from operator import is_
 
 from deltafix.rules.ast import And, Atom, Comparison, Formula, Not, Or, Rule
 from deltafix.rules.terms import Aggregate, Call, Term, Var
-from deltafix.rules.walk import Leaf, body_of, map_formula, map_term, occurrences
+from deltafix.rules.walk import Leaf, body_of, map_formula, map_term, occurrences, with_parts
 
 
 def plain_name(name: str) -> str:
@@ -27,13 +28,13 @@ def own_names(node: Term | Formula) -> set[str]:
     """Variables that a term or formula mentions outside its inner scopes."""
     if isinstance(node, Var):
         return {node.name}
-    if isinstance(node, Call | Atom):
+    if isinstance(node, (Call, Atom)):
         return set().union(*map(own_names, node.args))
     if isinstance(node, Comparison):
         return own_names(node.left) | own_names(node.right)
-    if isinstance(node, And | Or):
+    if isinstance(node, (And, Or)):
         return set().union(*map(own_names, node.parts))
-    if isinstance(node, Not) and isinstance(node.body, Atom | Comparison):
+    if isinstance(node, Not) and isinstance(node.body, (Atom, Comparison)):
         return own_names(node.body)
     return set()
 
@@ -63,9 +64,8 @@ class _Renamer:
         self.total = total  # occurrences in the whole rule, under the names given so far
         self.taken = set(total)
 
-    def names(self, scope: Formula | Aggregate, outer: set[str]) -> dict[str, str]:
-        """New names for the local variables that occur outside this scope too."""
-        inside = occurrences(scope)
+    def names(self, inside: Counter[str], outer: set[str]) -> dict[str, str]:
+        """New names for the local variables of a scope that occur outside it too."""
         return {
             name: fresh_name(name, self.taken)
             for name, count in inside.items()
@@ -79,31 +79,45 @@ class _Renamer:
 
     def formula(self, formula: Formula, outer: set[str]) -> Formula:
         if isinstance(formula, Atom):
-            return replace(formula, args=self.terms(formula.args, outer))
+            return self.atom(formula, outer)
         if isinstance(formula, Comparison):
-            left, right = self.terms((formula.left, formula.right), outer)
-            return replace(formula, left=left, right=right)
-        if isinstance(formula, And | Or):
-            return replace(formula, parts=tuple(self.formula(p, outer) for p in formula.parts))
+            left, right = self.term(formula.left, outer), self.term(formula.right, outer)
+            if left is formula.left and right is formula.right:
+                return formula
+            return Comparison(formula.op, left, right, formula.span)
+        if isinstance(formula, (And, Or)):
+            return with_parts(formula, [self.formula(part, outer) for part in formula.parts])
         body = formula.body
-        if isinstance(body, Atom | Comparison):
-            return replace(formula, body=self.formula(body, outer))
-        names = self.names(body, outer)
-        self.rename(occurrences(body), names)
-        body = map_formula(body, renaming(names))
-        return replace(formula, body=self.formula(body, outer | own_names(body)))
+        if not isinstance(body, (Atom, Comparison)):
+            inside = occurrences(body)
+            names = self.names(inside, outer)
+            if names:
+                self.rename(inside, names)
+                body = map_formula(body, renaming(names))
+            outer = outer | own_names(body)
+        inner = self.formula(body, outer)
+        return formula if inner is formula.body else Not(inner, formula.span)
 
-    def terms(self, terms: Iterable[Term], outer: set[str]) -> tuple[Term, ...]:
-        return tuple(self.term(term, outer) for term in terms)
+    def atom(self, atom: Atom, outer: set[str]) -> Atom:
+        args = self.terms(atom.args, outer)
+        return atom if args is atom.args else Atom(atom.relation, args, atom.span)
+
+    def terms(self, terms: tuple[Term, ...], outer: set[str]) -> tuple[Term, ...]:
+        renamed = tuple([self.term(term, outer) for term in terms])
+        return terms if all(map(is_, renamed, terms)) else renamed
 
     def term(self, term: Term, outer: set[str]) -> Term:
         if isinstance(term, Call):
-            return replace(term, args=self.terms(term.args, outer))
+            args = self.terms(term.args, outer)
+            return term if args is term.args else replace(term, args=args)
         if not isinstance(term, Aggregate):
             return term
-        names = self.names(term, outer)
-        self.rename(occurrences(term), names)
-        renamed = map_term(term, renaming(names))
+        inside = occurrences(term)
+        names = self.names(inside, outer)
+        renamed: Term = term
+        if names:
+            self.rename(inside, names)
+            renamed = map_term(term, renaming(names))
         if not isinstance(renamed, Aggregate):
             return term
         inner = outer | own_names(body_of(renamed))
@@ -111,7 +125,10 @@ class _Renamer:
         if target is not None:
             inner |= own_names(target)
             target = self.term(target, inner)
-        return replace(renamed, target=target, body=self.formula(body_of(renamed), inner))
+        body = self.formula(body_of(renamed), inner)
+        if target is renamed.target and body is renamed.body:
+            return renamed
+        return replace(renamed, target=target, body=body)
 
 
 def apart(rule: Rule) -> Rule:
@@ -121,5 +138,8 @@ def apart(rule: Rule) -> Rule:
     if len(total) == len(outer):
         return rule
     renamer = _Renamer(total)
-    heads = tuple(replace(head, args=renamer.terms(head.args, outer)) for head in rule.heads)
-    return replace(rule, heads=heads, body=renamer.formula(rule.body, outer))
+    heads = tuple([renamer.atom(head, outer) for head in rule.heads])
+    body = renamer.formula(rule.body, outer)
+    if body is rule.body and all(map(is_, heads, rule.heads)):
+        return rule
+    return replace(rule, heads=heads, body=body)

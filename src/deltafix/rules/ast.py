@@ -18,7 +18,7 @@ from deltafix.diagnostics import Span
 from deltafix.facts.logical_types import LogicalType, logical_type
 from deltafix.facts.values import BaseType
 from deltafix.rules.feed import Feed
-from deltafix.rules.terms import Call, Term, has_aggregate
+from deltafix.rules.terms import Aggregate, Call, Term, has_aggregate
 
 BASES: Final = ("number", "unsigned", "float", "symbol")
 """The base types that a program can name."""
@@ -229,13 +229,22 @@ class Rule:
         )
 
     @cached_property
+    def computed(self) -> tuple[Call | Aggregate, ...]:
+        """Its calls and aggregates, inner ones too, in the order of the text."""
+        from deltafix.rules.walk import computed  # noqa: PLC0415  it reads this
+
+        return tuple([part for formula in (*self.heads, self.body) for part in computed(formula)])
+
+    @cached_property
     def calls(self) -> tuple[str, ...]:
         """The functors that it calls, each once, in the order of the text; no aggregates."""
-        from deltafix.rules.walk import subterms, terms_of  # noqa: PLC0415  it reads this
+        called = (part.functor for part in self.computed if isinstance(part, Call))
+        return tuple(dict.fromkeys(called))
 
-        terms = [term for formula in (*self.heads, self.body) for term in terms_of(formula)]
-        parts = (part for term in terms for part in subterms(term) if isinstance(part, Call))
-        return tuple(dict.fromkeys(part.functor for part in parts))
+    @cached_property
+    def aggregates(self) -> tuple[Aggregate, ...]:
+        """Its aggregates, inner ones too; of its head first."""
+        return tuple([part for part in self.computed if isinstance(part, Aggregate)])
 
     @cached_property
     def reads(self) -> tuple[tuple[Atom, str], ...]:

@@ -88,7 +88,7 @@ def _calls(formulae: tuple[Formula, ...]) -> Iterator[Call]:
 
 def _of_the_rule(formula: Formula) -> Iterator[Call]:
     """The calls that stand for one number for each binding of the rule."""
-    if isinstance(formula, And | Or):
+    if isinstance(formula, (And, Or)):
         for part in formula.parts:
             yield from _of_the_rule(part)
     elif not isinstance(formula, Not):

@@ -102,7 +102,7 @@ def typed(program: ast.Program) -> CheckedProgram:
         )
     now = _Around(program)
     known = {id(rule): before for rule in program.rules if (before := now.recall(rule)) is not None}
-    diagnostics, rules, orders, strata_found = _run(program, known)
+    diagnostics, rules, orders, strata_found = _run(program, known, warns=False)
     errors = [diagnostic for diagnostic in diagnostics if diagnostic.severity == "error"]
     if errors:
         sources = {} if program.source is None else {program.path: program.source}
@@ -179,23 +179,18 @@ def _types_in(declared: object) -> Iterator[str]:
 
 def _named(rule: ast.Rule) -> set[str]:
     """The relations that a rule names, functors with their `@`, and whether it is about types."""
-    names: set[str] = set()
-    for part in (*rule.heads, rule.body):
-        names |= {atom.relation for atom, _ in walk.uses(part)}
-        for term in walk.terms_of(part):
-            for subterm in walk.subterms(term):
-                if isinstance(subterm, Aggregate):
-                    names |= {subterm.op[1:]} if subterm.op.startswith("@@") else set()
-                elif isinstance(subterm, Call):
-                    names |= {subterm.functor} if subterm.functor[0] == "@" else set()
-                    names |= (
-                        {_TYPES} if subterm.functor[0] in "[$" or subterm.functor == "as" else set()
-                    )
+    names = {atom.relation for part in (*rule.heads, rule.body) for atom, _ in walk.uses(part)}
+    names |= {part.op[1:] for part in rule.aggregates if part.op.startswith("@@")}
+    for functor in rule.calls:
+        if functor[0] == "@":
+            names.add(functor)
+        elif functor[0] in "[$" or functor == "as":
+            names.add(_TYPES)
     return names
 
 
 def _run(
-    program: ast.Program, known: Mapping[int, Typed] = MappingProxyType({})
+    program: ast.Program, known: Mapping[int, Typed] = MappingProxyType({}), *, warns: bool = True
 ) -> tuple[tuple[Diagnostic, ...], tuple[Typed, ...], tuple[Typed, ...], tuple[Stratum, ...]]:
     diagnostics = [*check_declarations(program), *_directives(program), *check_hints(program)]
     inlines = bool(inline_names(program))
@@ -236,7 +231,8 @@ def _run(
         one_name = with_witnesses(written)
         if not inlines or typed_rules is orders:
             diagnostics.extend(check_scope(one_name))
-        diagnostics.extend(cautions(written))
+        if warns:
+            diagnostics.extend(cautions(written))
         if schemas is not None:
             typed_rule, mismatches = infer(program, schemas, one_name)
             typed_rules.append(typed_rule)
@@ -338,12 +334,7 @@ def _names(rule: ast.Rule, arity: dict[str, int]) -> Iterator[Diagnostic]:
 
 def _sizes(rule: ast.Rule, stuck: tuple[whole.Stuck, ...] = ()) -> Iterator[Diagnostic]:
     """Whether a rule whose disjunctions stay whole where they can has too many alternatives."""
-    bodies = [rule.body, *whole.groups(rule.body)]
-    for formula in (*rule.heads, rule.body):
-        for term in walk.terms_of(formula):
-            bodies.extend(
-                walk.body_of(part) for part in walk.subterms(term) if isinstance(part, Aggregate)
-            )
+    bodies = [rule.body, *whole.groups(rule.body), *map(walk.body_of, rule.aggregates)]
     if all(walk.count_alternatives(body) <= walk.MAX_ALTERNATIVES for body in bodies):
         return
     message = f"a body has more than {walk.MAX_ALTERNATIVES:,} alternatives"
@@ -447,7 +438,7 @@ def _unused(rule: ast.Rule) -> Iterator[Diagnostic]:
 def _surprises(formula: ast.Formula) -> Iterator[Diagnostic]:
     if isinstance(formula, ast.Not):
         yield from _surprises(formula.body)
-    elif isinstance(formula, ast.And | ast.Or):
+    elif isinstance(formula, (ast.And, ast.Or)):
         for part in formula.parts:
             yield from _surprises(part)
     elif isinstance(formula, ast.Atom):

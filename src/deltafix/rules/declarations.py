@@ -199,7 +199,7 @@ def _lattice(program: Program, lattice: LatticeDecl) -> Iterator[Diagnostic]:
     kind = program.kind(lattice.type)
     for name, term in lattice.operations:
         if name in ("Bottom", "Top"):
-            if not all(isinstance(p, Const | Call) for p in subterms(term)):
+            if not all(isinstance(p, (Const, Call)) for p in subterms(term)):
                 message = f"{name} of `{lattice.type}<>` is a constant"
                 yield Diagnostic("DF156", message, term.span, "use no variables")
             continue
@@ -234,7 +234,7 @@ def _order(order: Dominates) -> Iterator[Diagnostic]:
         yield Diagnostic("DF154", message, order.more.span, hint)
     for atom in (order.less, order.more):
         for term in (part for outer in terms_of(atom) for part in subterms(outer)):
-            if isinstance(term, Call | Aggregate) and not is_constructor(term):
+            if isinstance(term, (Call, Aggregate)) and not is_constructor(term):
                 message = "the rows of a subsumption are variables, constants, and records of them"
                 hint = "compare a computed value in the body"
                 yield Diagnostic("DF154", message, term.span, hint)

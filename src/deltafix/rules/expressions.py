@@ -170,7 +170,7 @@ def term_of(value: object) -> Term:
         raise TypeError("a literal cannot stand inside a term; compare values of columns instead")
     if isinstance(value, Logical):
         return _logical(value)
-    if not isinstance(value, int | float | str):
+    if not isinstance(value, (int, float, str)):
         raise TypeError(f"{value!r} is no term: use a variable, int, float, str, or ... for any")
     if isinstance(value, float):
         if not math.isfinite(value):

@@ -29,7 +29,7 @@ from deltafix.rules.kinds import CLASSES, Node, Nodes, OpenCalls, summed
 from deltafix.rules.logical import OPERATORS, base_name, call_name, called, holds, signatures
 from deltafix.rules.schemas import Schemas
 from deltafix.rules.terms import Aggregate, Call, Const, Term, Var, Wildcard
-from deltafix.rules.walk import Leaf, body_of, map_rule, subterms, terms_of
+from deltafix.rules.walk import Leaf, body_of, map_rule
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
@@ -394,7 +394,7 @@ class _Inference(Nodes):
         negative = {
             self.variables[name].root()
             for name, constant in self.constants.items()
-            if isinstance(constant.value, int | float) and constant.value < 0
+            if isinstance(constant.value, (int, float)) and constant.value < 0
         }
         for node, base in self.casts:
             root = node.root()
@@ -453,13 +453,11 @@ def infer(program: Program, schemas: Schemas, rule: Rule) -> tuple[Typed, tuple[
 def _cast_to(program: Program, rule: Rule) -> frozenset[str]:
     """The logical types that a rule casts to, which need be those of no column."""
     names = set()
-    for part in (*rule.heads, rule.body):
-        for term in terms_of(part):
-            for subterm in subterms(term):
-                if isinstance(subterm, Call) and subterm.functor == "as":
-                    name = subterm.args[1].value if isinstance(subterm.args[1], Const) else ""
-                    kind = program.logical(str(name))
-                    names |= {kind.name} if kind is not None and not kind.nullable else set()
+    for call in rule.computed:
+        if isinstance(call, Call) and call.functor == "as":
+            name = call.args[1].value if isinstance(call.args[1], Const) else ""
+            kind = program.logical(str(name))
+            names |= {kind.name} if kind is not None and not kind.nullable else set()
     return frozenset(names)
 
 
@@ -479,7 +477,7 @@ def _plain_fact(schemas: Schemas, rule: Rule, bits: int) -> Rule | None:
             elif kind == "symbol":
                 if not isinstance(value, str):
                     return None
-            elif kind != "float" or not isinstance(value, int | float):
+            elif kind != "float" or not isinstance(value, (int, float)):
                 return None
             else:
                 value = float(value)

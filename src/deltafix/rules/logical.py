@@ -39,7 +39,7 @@ from deltafix.rules.ast import (
     conjunction,
 )
 from deltafix.rules.terms import Call, Const, Term, Var
-from deltafix.rules.walk import subterms, terms_of, uses
+from deltafix.rules.walk import uses
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -370,11 +370,5 @@ def _user_term(term: Term, kind: LogicalType | None) -> Term:
 
 def called(rules: Sequence[Rule]) -> dict[str, None]:
     """The functors of logical types that rules call, each once."""
-    functors: dict[str, None] = {}
-    for rule in rules:
-        for part in (*rule.heads, rule.body):
-            for term in terms_of(part):
-                for subterm in subterms(term):
-                    if isinstance(subterm, Call) and subterm.functor.startswith(f"@{_MARK}"):
-                        functors[subterm.functor[1:]] = None
-    return functors
+    named = (functor for rule in rules for functor in rule.calls)
+    return dict.fromkeys(name[1:] for name in named if name.startswith(f"@{_MARK}"))

@@ -79,7 +79,7 @@ def const(
     alternatives = []
     types: tuple[str, ...] | None = None
     for row in rows:
-        values = row if isinstance(row, tuple | list) else (row,)
+        values = row if isinstance(row, (tuple, list)) else (row,)
         here = tuple(_TYPES.get(type(value), "") for value in values)
         if types not in (None, here):
             raise TypeError(f"the rows of const differ: {types} and {here} in {row!r}")

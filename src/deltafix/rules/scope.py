@@ -11,12 +11,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from deltafix.diagnostics import Diagnostic, Span, suggest
 from deltafix.rules import walk
 from deltafix.rules.apart import plain_name
 from deltafix.rules.ast import Atom, Comparison, Formula, Not, Or, Rule
 from deltafix.rules.terms import Aggregate, Call, Term, Var, Wildcard
+
+_NONE: Final = frozenset[str]()
 
 
 def shared(node: Formula | Aggregate, total: Counter[str]) -> frozenset[str]:
@@ -62,10 +65,10 @@ class _Scope:
         if isinstance(term, Var):
             return frozenset((term.name,))
         if isinstance(term, Call):
-            return frozenset().union(*map(self.needs, term.args))
+            return _NONE.union(*map(self.needs, term.args))
         if isinstance(term, Aggregate):
             return shared(term, self.total)
-        return frozenset(("_",)) if isinstance(term, Wildcard) else frozenset()
+        return frozenset(("_",)) if isinstance(term, Wildcard) else _NONE
 
     def grounded(self, parts: Iterable[Formula], known: Iterable[str]) -> frozenset[str]:
         """Everything the positive parts of a conjunction ground, starting from `known`.
@@ -86,7 +89,7 @@ class _Scope:
         for part in parts:
             if isinstance(part, Comparison) and part.op == "=":
                 for to, source in ((part.left, part.right), (part.right, part.left)):
-                    missing = {*self.needs(source)} - bound
+                    missing = {*(self.needs(source) - bound)}
                     for name in missing:
                         readers.setdefault(name, []).append((missing, to))
                     if not missing:
@@ -141,7 +144,7 @@ class _Scope:
 
     def negation(self, formula: Not, bound: frozenset[str]) -> None:
         body = formula.body
-        if isinstance(body, Atom | Comparison):
+        if isinstance(body, (Atom, Comparison)):
             for term in walk.terms_of(body):
                 self.wanted(term, bound, negated=isinstance(body, Atom))
             return
@@ -180,6 +183,8 @@ class _Scope:
 
     def causes(self, parts: tuple[Formula, ...]) -> dict[str, Diagnostic]:
         """What was reported, without variables that only wait for another reported one."""
+        if not self.diagnostics:
+            return {}
         waiting: set[str] = set()
         for part in parts:
             if isinstance(part, Comparison) and part.op == "=":

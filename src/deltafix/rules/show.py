@@ -76,7 +76,7 @@ def show_formula(formula: ast.Formula) -> str:
         return f"{left} {formula.op} {right}"
     if isinstance(formula, ast.Not):
         inner = show_formula(formula.body)
-        bare = isinstance(formula.body, ast.Atom | ast.Not) or inner in ("true", "false")
+        bare = isinstance(formula.body, (ast.Atom, ast.Not)) or inner in ("true", "false")
         return f"!{inner}" if bare else f"!({inner})"
     if isinstance(formula, ast.And):
         return ", ".join(map(_grouped, formula.parts)) or "true"

@@ -156,7 +156,7 @@ class Subtypes:
             return _ANY
         if term.functor[0] == "@":
             return self._values[self.program.declared_functor(term.functor[1:]).result]
-        if not any(isinstance(part, Var | Aggregate) for part in subterms(term)):
+        if not any(isinstance(part, (Var, Aggregate)) for part in subterms(term)):
             return _ANY  # as good as a constant
         results = {"cat": "symbol", "substr": "symbol", "to_string": "symbol"}
         base = results.get(term.functor)

@@ -84,7 +84,7 @@ def constant(term: Term) -> values.Value:
     if isinstance(term, Call):
         if term.functor == "neg":
             value = constant(term.args[0])
-            if isinstance(value, int | float):
+            if isinstance(value, (int, float)):
                 return -value
         elif term.functor.startswith("["):
             return tuple(map(constant, term.args))

@@ -7,8 +7,8 @@ plans) does not vary. The type name inside `as(term, type)` is not a leaf.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import is_
 from typing import Final, TypeAlias
 
 from deltafix.rules.ast import And, Atom, Comparison, Formula, Not, Or, Rule
@@ -21,12 +21,13 @@ Leaf: TypeAlias = Var | Wildcard | Const
 _LEAVES: Final = (Wildcard, Const)
 _WITH_ARGS: Final = (Atom, Call)
 _WITH_PARTS: Final = (And, Or)
+_INNER: Final = (Call, Aggregate)
 
 
 def body_of(aggregate: Aggregate) -> Formula:
     """The body of an aggregate, as the formula it is."""
     body = aggregate.body
-    assert isinstance(body, Atom | Comparison | And | Or | Not)  # noqa: S101  terms lie below formulae
+    assert isinstance(body, (Atom, Comparison, And, Or, Not))  # noqa: S101  terms lie below formulae
     return body
 
 
@@ -55,6 +56,15 @@ def subterms(term: Term) -> Iterator[Term]:
             yield from subterms(term.target)
         for inner in terms_of(body_of(term)):
             yield from subterms(inner)
+
+
+def computed(formula: Formula) -> Iterator[Call | Aggregate]:
+    """The calls and aggregates of a formula, inner ones too."""
+    for term in terms_of(formula):
+        if isinstance(term, _INNER):
+            for part in subterms(term):
+                if isinstance(part, _INNER):
+                    yield part
 
 
 def is_constructor(term: Term) -> bool:
@@ -172,23 +182,25 @@ def map_term(
     """The same term with every variable, wildcard and constant replaced.
 
     `call` rewrites calls and aggregates themselves, before their arguments are looked at; what it
-    gives instead of a call stays.
+    gives instead of a call stays. Calls and aggregates are new objects, each occurrence its own.
     """
-    if call is not None and isinstance(term, Call | Aggregate):
+    if not isinstance(term, _INNER):
+        return leaf(term)
+    if call is not None:
         named = call(term)
-        if not isinstance(named, Call | Aggregate):
+        if not isinstance(named, _INNER):
             return named
         term = named
     if isinstance(term, Call):
-        args = term.args if term.functor != "as" else term.args[:1]
-        mapped = (map_term(arg, leaf, call) for arg in args)
-        return replace(term, args=(*mapped, *term.args[len(args) :]))
-    if isinstance(term, Aggregate):
-        target = None if term.target is None else map_term(term.target, leaf, call)
-        over = term.over and tuple(map_term(variable, leaf, call) for variable in term.over)
-        body = map_formula(body_of(term), leaf, call)
-        return replace(term, target=target, body=body, over=over)
-    return leaf(term)
+        if term.functor == "as":
+            args: tuple[Term, ...] = (map_term(term.args[0], leaf, call), *term.args[1:])
+        else:
+            args = tuple([map_term(arg, leaf, call) for arg in term.args])
+        return Call(term.functor, args, term.span)
+    target = None if term.target is None else map_term(term.target, leaf, call)
+    over = term.over and tuple([map_term(variable, leaf, call) for variable in term.over])
+    body = map_formula(body_of(term), leaf, call)
+    return Aggregate(term.op, target, body, term.span, over, term.kind)
 
 
 def map_formula(
@@ -196,15 +208,40 @@ def map_formula(
     leaf: Callable[[Leaf], Term],
     call: Callable[[Call | Aggregate], Term] | None = None,
 ) -> Formula:
-    """The same formula with every variable, wildcard and constant replaced."""
+    """The same formula with every variable, wildcard and constant replaced.
+
+    A part in which nothing is another is the part itself, of which a rule mostly consists.
+    """
     if isinstance(formula, Atom):
-        return replace(formula, args=tuple(map_term(arg, leaf, call) for arg in formula.args))
+        return _map_atom(formula, leaf, call)
     if isinstance(formula, Comparison):
         left = map_term(formula.left, leaf, call)
-        return replace(formula, left=left, right=map_term(formula.right, leaf, call))
+        right = map_term(formula.right, leaf, call)
+        if left is formula.left and right is formula.right:
+            return formula
+        return Comparison(formula.op, left, right, formula.span)
     if isinstance(formula, Not):
-        return replace(formula, body=map_formula(formula.body, leaf, call))
-    return replace(formula, parts=tuple(map_formula(part, leaf, call) for part in formula.parts))
+        body = map_formula(formula.body, leaf, call)
+        return formula if body is formula.body else Not(body, formula.span)
+    return with_parts(formula, [map_formula(part, leaf, call) for part in formula.parts])
+
+
+def _map_atom(
+    atom: Atom,
+    leaf: Callable[[Leaf], Term],
+    call: Callable[[Call | Aggregate], Term] | None,
+) -> Atom:
+    args = tuple([map_term(arg, leaf, call) for arg in atom.args])
+    return atom if all(map(is_, args, atom.args)) else Atom(atom.relation, args, atom.span)
+
+
+def with_parts(formula: And | Or, parts: Sequence[Formula]) -> Formula:
+    """The formula of other parts; itself where they are its own."""
+    if all(map(is_, parts, formula.parts)):
+        return formula
+    if isinstance(formula, And):
+        return And(tuple(parts), formula.span)
+    return Or(tuple(parts), formula.span, formula.whole)
 
 
 def map_rule(
@@ -213,7 +250,5 @@ def map_rule(
     call: Callable[[Call | Aggregate], Term] | None = None,
 ) -> Rule:
     """The same rule with every variable, wildcard and constant replaced."""
-    heads = []
-    for head in rule.heads:
-        heads.append(replace(head, args=tuple(map_term(arg, leaf, call) for arg in head.args)))
-    return replace(rule, heads=tuple(heads), body=map_formula(rule.body, leaf, call))
+    heads = tuple([_map_atom(head, leaf, call) for head in rule.heads])
+    return Rule(heads, map_formula(rule.body, leaf, call), rule.span, rule.name)

@@ -53,7 +53,7 @@ def is_marked(formula: Formula) -> bool:
     """Whether a body has a disjunction that stays whole."""
     if isinstance(formula, Not):
         return is_marked(formula.body)
-    if isinstance(formula, And | Or):
+    if isinstance(formula, (And, Or)):
         whole = isinstance(formula, Or) and formula.whole
         return whole or any(map(is_marked, formula.parts))
     return False
@@ -88,7 +88,7 @@ def groups(formula: Formula) -> Iterator[Formula]:
     if isinstance(formula, Not):
         yield formula.body
         yield from groups(formula.body)
-    elif isinstance(formula, And | Or):
+    elif isinstance(formula, (And, Or)):
         for part in formula.parts:
             yield from groups(part)
 
@@ -125,7 +125,7 @@ class _Marking:
             waiting = [position for position in waiting if position not in marked]
             bound = self.bound(parts, total, known)
         for position, part in enumerate(parts):
-            if isinstance(part, Not) and not isinstance(part.body, Atom | Comparison):
+            if isinstance(part, Not) and not isinstance(part.body, (Atom, Comparison)):
                 inner = self.conjunction(part.body, total, bound | shared(part.body, total))
                 parts[position] = replace(part, body=inner)
             elif isinstance(part, Or) and not part.whole:

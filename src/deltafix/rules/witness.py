@@ -34,7 +34,8 @@ from deltafix.rules.terms import Aggregate, Call, Term, Var
 
 def with_witnesses(rule: ast.Rule) -> ast.Rule:
     """The rule with the body of each `min` and `max` joined where that binds its witnesses."""
-    if walk.count_alternatives(rule.body) > walk.MAX_ALTERNATIVES:
+    extremes = any(aggregate.op in ("min", "max") for aggregate in rule.aggregates)
+    if not extremes or walk.count_alternatives(rule.body) > walk.MAX_ALTERNATIVES:
         return rule
     cases = walk.alternatives(rule.body)
     taken = set(walk.occurrences((*rule.heads, rule.body)))
@@ -81,6 +82,8 @@ def _witnesses(parts: tuple[ast.Formula, ...], total: Counter[str]) -> dict[int,
         position: extreme for position, part in enumerate(parts) if (extreme := _extreme(part))
     }
     witnesses: dict[int, frozenset[str]] = {}
+    if not extremes:
+        return witnesses
     names: set[str] = set()
     bound = grounded_by(parts, total)
     while True:
@@ -127,7 +130,7 @@ def _joined(
 
 def with_local_results(rule: ast.Rule) -> ast.Rule:
     """The rule with the results of aggregates apart from what is inside these."""
-    if not _aggregates(rule.body):
+    if not rule.aggregates:
         return rule
     work = _Results(walk.occurrences((*rule.heads, rule.body)))
     body = work.scope(rule.body, frozenset())
@@ -156,11 +159,11 @@ class _Results:
     def formula(
         self, formula: ast.Formula, local: dict[int, str], outer: frozenset[str]
     ) -> ast.Formula:
-        if isinstance(formula, ast.And | ast.Or):
+        if isinstance(formula, (ast.And, ast.Or)):
             parts = (self.formula(part, local, outer) for part in formula.parts)
             return replace(formula, parts=tuple(parts))
         if isinstance(formula, ast.Not):
-            if isinstance(formula.body, ast.Atom | ast.Comparison):
+            if isinstance(formula.body, (ast.Atom, ast.Comparison)):
                 return replace(formula, body=self.formula(formula.body, {}, outer))
             return replace(formula, body=self.scope(formula.body, outer))
         names: dict[str, str] = {}

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
+from deltafix.collector import held_back
 from deltafix.errors import ProgramError, SqlError, SqlProgrammingError
 from deltafix.plan.build import lower
 from deltafix.plan.depend import layers
@@ -158,6 +159,7 @@ class Catalog:
             for name, function in view.builder.functions.items()
         }
 
+    @held_back()  # views stay
     def define(
         self,
         statement: Statement,
@@ -362,7 +364,8 @@ def check_rules(statement: Statement, builder: Builder, catalog: Catalog) -> che
     rules = program(used_by(catalog, builder).values(), [builder])
     with refusing(statement):
         checked = check.typed(rules)
-    require_strata(statement, rules)
+    if any(stratum.recursive for stratum in checked.strata):
+        require_strata(statement, rules)
     return checked
 
 
@@ -394,8 +397,11 @@ def is_planned(builder: Builder) -> bool:
 
 
 def require_plan(statement: Statement, view: View) -> None:
-    """Refuse a view whose rules pass the check and have no plan. As much work as a plan of it."""
-    if view.checked is not None:
+    """Refuse a view whose rules pass the check and have no plan.
+
+    Only a recursion can have none (`plan.depend`); of one it is as much work as a plan of it.
+    """
+    if view.checked is not None and view.is_recursive:
         with refusing(statement):
             layers(lower(view.checked))
 

@@ -48,7 +48,7 @@ class Definitions(Editing):
         try:
             self.catalog.define(statement, self.dialect)
             if name in self.catalog.views:
-                self._require_plan(statement, name)
+                require_plan(statement, self.catalog.views[name])
         except BaseException:
             self.catalog.restored(before)
             raise
@@ -56,15 +56,6 @@ class Definitions(Editing):
         if self._db is not None:
             self._made.append(statement)
         return 0
-
-    def _require_plan(self, statement: Statement, name: str) -> None:
-        """Plan a view, but where the engine does so before the statement ends.
-
-        What it would say of a recursion that no plan has is not about SQL.
-        """
-        view = self.catalog.views[name]
-        if self._db is None or view.is_recursive:
-            require_plan(statement, view)
 
     def _follow_made(self, wrong: Wrong | None) -> None:
         """Have the engine follow the tables and views that CREATEs in a row have made.
@@ -109,7 +100,7 @@ class Definitions(Editing):
         before = self.catalog.copy()
         try:
             self.catalog.replace(statement, self.dialect)
-            self._require_plan(statement, created(statement.node).name)
+            require_plan(statement, self.catalog.views[created(statement.node).name])
             self._stale = True
             if self._db is None:
                 return

@@ -85,19 +85,19 @@ def domain(formulas: Formulas) -> list[Formula]:
 
 def _used(select: exp.Select) -> set[str] | None:
     """The names of columns that a SELECT mentions anywhere; None for all."""
-    if any(
-        isinstance(node, exp.Star) and not isinstance(node.parent, exp.Count)
-        for node in select.walk()
-    ):
-        return None
-    if select.find(exp.Columns):
-        return None
-    if any(join.args.get("method") for join in select.find_all(exp.Join)):
-        return None
-    merged = {
-        key.name for join in select.find_all(exp.Join) for key in join.args.get("using") or ()
-    }
-    return merged | {column.name for column in select.find_all(exp.Column)}
+    used: set[str] = set()
+    for node in select.walk():
+        if isinstance(node, exp.Column):
+            used.add(node.name)
+        elif isinstance(node, exp.Join):
+            if node.args.get("method"):
+                return None
+            used.update(key.name for key in node.args.get("using") or ())
+        elif isinstance(node, exp.Columns) or (
+            isinstance(node, exp.Star) and not isinstance(node.parent, exp.Count)
+        ):
+            return None
+    return used
 
 
 # --- one table -----------------------------------------------------------------------------------

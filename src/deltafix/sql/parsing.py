@@ -103,7 +103,8 @@ def statements(
                 raise error_at(
                     SqlRefusedError, message, span_of(text, first, last, path), way_out, text
                 )
-            tree = _parsed(text, start, end, reader, path)
+            # Of a statement that begins the text they stand where they do in it.
+            tree = _parsed(text, start, end, reader, path, tokens=None if start else part)
             statement = Statement(text, start, end, tree, explain, path, dialect)
             statement.require_read(beside)
             statement.require_columns()
@@ -156,10 +157,18 @@ def _split(tokens: Sequence[Token]) -> Iterator[list[Token]]:
         yield part
 
 
-def _parsed(text: str, start: int, end: int, reader: Dialect, path: str | None) -> exp.Expr:
+def _parsed(
+    text: str,
+    start: int,
+    end: int,
+    reader: Dialect,
+    path: str | None,
+    *,
+    tokens: list[Token] | None,
+) -> exp.Expr:
     words = text[start:end]
     try:
-        tree = _tree(words, reader)
+        tree = _tree(words, reader, tokens)
     except RecursionError:
         where = span_of(text, start, end, path)
         raise error_at(SqlProgrammingError, TOO_DEEP[0], where, TOO_DEEP[1], text) from None
@@ -170,8 +179,15 @@ def _parsed(text: str, start: int, end: int, reader: Dialect, path: str | None) 
     if tree is None:
         where = span_of(text, start, end, path)
         raise error_at(SqlProgrammingError, "there is no statement here", where, None, text)
-    tree = _joined(_queried(normalize_identifiers(tree, dialect=reader)))
-    return _with_fields(_plain(_as_arrays(tree)))
+    tree = _queried(normalize_identifiers(tree, dialect=reader))
+    # One walk for all: what a step puts into the tree is nothing that the next ones look for, but
+    # for names of tables. Copies come last.
+    nodes = [*tree.walk()]
+    _join_laterals(nodes)
+    nodes += _as_arrays(nodes)
+    _take_fields(nodes)
+    _write_plainly(nodes)
+    return tree
 
 
 def _queried(tree: exp.Expr) -> exp.Expr:
@@ -186,12 +202,11 @@ def _queried(tree: exp.Expr) -> exp.Expr:
     return exp.Select(expressions=[exp.Star()], from_=source, with_=with_)
 
 
-def _joined(tree: exp.Expr) -> exp.Expr:
-    """The tree with LATERAL VIEW EXPLODE(array) x AS y as CROSS JOIN UNNEST(array) AS x (y)."""
-    for select in tree.find_all(exp.Select):
-        views = select.args.get("laterals") or []
+def _join_laterals(nodes: Sequence[exp.Expr]) -> None:
+    """LATERAL VIEW EXPLODE(array) x AS y becomes CROSS JOIN UNNEST(array) AS x (y)."""
+    for select in nodes:
+        views = (select.args.get("laterals") or []) if isinstance(select, exp.Select) else []
         if all(type(view.this) is exp.Explode and view.args.get("view") for view in views):
-            select.set("laterals", None)
             for view in views:
                 item = exp.Unnest(expressions=[view.this.this], alias=view.args.get("alias"))
                 kind = {"kind": "CROSS"}
@@ -199,16 +214,18 @@ def _joined(tree: exp.Expr) -> exp.Expr:
                 select.append(
                     "joins", exp.Join(this=item, **(outer if view.args.get("outer") else kind))
                 )
-    return tree
+            if views:
+                select.set("laterals", None)
 
 
-def _as_arrays(tree: exp.Expr) -> exp.Expr:
-    """The tree with DuckDB's GENERATE_SERIES and RANGE in FROM as UNNEST of the array of that name.
+def _as_arrays(nodes: Sequence[exp.Expr]) -> list[exp.Expr]:
+    """DuckDB's GENERATE_SERIES and RANGE in FROM become UNNEST of the array of that name.
 
-    The column has the function's name.
+    The column has the function's name. Returns the names that tables got.
     """
-    for table in list(tree.find_all(exp.Table)):
-        series = table.this
+    aliases: list[exp.Expr] = []
+    for table in nodes:
+        series = table.this if isinstance(table, exp.Table) else None
         if not isinstance(series, exp.GenerateSeries) or "is_end_exclusive" not in series.args:
             continue
         name = "range" if series.args["is_end_exclusive"] else "generate_series"
@@ -217,7 +234,8 @@ def _as_arrays(tree: exp.Expr) -> exp.Expr:
             alias.set("columns", [exp.to_identifier(name)])
         rest = {key: value for key, value in table.args.items() if key not in ("this", "alias")}
         table.replace(exp.Unnest(expressions=[series], alias=alias, **rest))
-    return tree
+        aliases.append(alias)
+    return aliases
 
 
 class _Wrong(NamedTuple):
@@ -227,9 +245,14 @@ class _Wrong(NamedTuple):
     said: str
 
 
-def _tree(words: str, reader: Dialect) -> exp.Expr | _Wrong | None:
-    """The tree of a statement, an ALTER TABLE of several actions action by action."""
-    tokens = reader.tokenize(words)
+def _tree(
+    words: str, reader: Dialect, tokens: list[Token] | None = None
+) -> exp.Expr | _Wrong | None:
+    """The tree of a statement, an ALTER TABLE of several actions action by action.
+
+    Its `tokens` are read where they are not known.
+    """
+    tokens = reader.tokenize(words) if tokens is None else tokens
     head, actions = _actions(tokens)
     if len(actions) < 2:
         return _read(words, tokens, reader)
@@ -486,28 +509,12 @@ def _meant(words: str, wrong: _Wrong, reader: Dialect) -> tuple[Token, str, str]
     return None
 
 
-def _plain(tree: exp.Expr) -> exp.Expr:
-    """The tree with `x NOT LIKE y` as NOT around LIKE, as sqlglot writes every other negation.
-
-    And ANY_VALUE, which has no NULLs, without the words that sqlglot says so with.
-    """
-    for ignored in [*tree.find_all(exp.IgnoreNulls)]:
-        if isinstance(ignored.this, exp.AnyValue):
-            ignored.replace(ignored.this)
-    negated = [node for node in tree.walk() if node.args.get("negate")]
-    for node in reversed(negated):  # inner ones first: the outer one is copied
-        node.set("negate", None)
-        whole = node.parent if isinstance(node.parent, exp.Escape) else node
-        whole.replace(exp.Not(this=whole.copy()))
-    return tree
-
-
-def _with_fields(tree: exp.Expr) -> exp.Expr:
-    """The tree with `s.a`, where no table is called `s`, as a field of a column, as `(s).a` is."""
-    dotted = [column for column in tree.find_all(exp.Column) if column.args.get("table")]
+def _take_fields(nodes: Sequence[exp.Expr]) -> None:
+    """`s.a`, where no table is called `s`, becomes a field of a column, as `(s).a` is."""
+    dotted = [node for node in nodes if isinstance(node, exp.Column) and node.args.get("table")]
     if not dotted:
-        return tree
-    tables = {table.name for table in tree.find_all(exp.Table, exp.TableAlias)}
+        return
+    tables = {node.name for node in nodes if isinstance(node, (exp.Table, exp.TableAlias))}
     tables |= {"excluded", "unnest"}
     for node in dotted:
         first, *rest = node.parts
@@ -520,7 +527,21 @@ def _with_fields(tree: exp.Expr) -> exp.Expr:
                 path = exp.Dot(this=path, expression=name)
             path.meta["column"] = node.copy()
             node.replace(path)
-    return tree
+
+
+def _write_plainly(nodes: Sequence[exp.Expr]) -> None:
+    """`x NOT LIKE y` becomes NOT around LIKE, as sqlglot writes every other negation.
+
+    And ANY_VALUE, which has no NULLs, loses the words that sqlglot says so with.
+    """
+    for ignored in nodes:
+        if isinstance(ignored, exp.IgnoreNulls) and isinstance(ignored.this, exp.AnyValue):
+            ignored.replace(ignored.this)
+    negated = [node for node in nodes if node.args.get("negate")]
+    for node in reversed(negated):  # inner ones first: the outer one is copied
+        node.set("negate", None)
+        whole = node.parent if isinstance(node.parent, exp.Escape) else node
+        whole.replace(exp.Not(this=whole.copy()))
 
 
 def _first_line(error: Exception) -> str:

@@ -220,14 +220,18 @@ class Scope:
             if twice or isinstance(part, exp.Paren):
                 inside: exp.Expr = part.this.transform(spelled)
                 return inside
-            if not isinstance(part, exp.Column) or (not part.table and part.name in self.merged):
-                return part
-            for source in self.sources:
-                if part.table in ("", source.alias) and part.name in source.columns:
-                    return exp.column(part.name, source.alias)
-            return part
+            return self._qualified(part) if isinstance(part, exp.Column) else part
 
-        return node.transform(spelled)
+        return self._qualified(node) if isinstance(node, exp.Column) else node.transform(spelled)
+
+    def _qualified(self, node: exp.Column) -> exp.Column:
+        """A column with its table; itself where it is of several, or of none."""
+        table, name = node.table, node.name
+        if table or name not in self.merged:
+            for source in self.sources:
+                if table in ("", source.alias) and name in source.columns:
+                    return exp.column(name, source.alias)
+        return node
 
     def tables_of(self, node: exp.Expr) -> set[str]:
         """The names of the tables whose columns an expression reads."""

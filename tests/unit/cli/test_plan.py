@@ -150,7 +150,7 @@ def test_what_a_record_holds_is_looked_up_from_either_side() -> None:
 def _looked_up(found: Variant, place: int) -> int:
     """Check that a variant looks up each atom from a node on; how many paths there are."""
     options = found.nodes[place].candidates
-    assert all(option.by for option in options), f"a product: {found.show()}"
+    assert all(option.way.by for option in options), f"a product: {found.show()}"
     return sum(_looked_up(found, option.child) for option in options) or 1
 
 
@@ -189,9 +189,11 @@ def _walk(found: Variant, place: int, known: set[object], done: set[object]) -> 
             assert own or literal in done
     paths = not node.candidates
     for option in node.candidates:
-        assert option.by, "a product"
-        assert option.match not in done
-        paths += _walk(found, option.child, known | {*option.match.args}, {*done, option.match})
+        assert option.way.by, "a product"
+        assert option.way.match not in done
+        paths += _walk(
+            found, option.child, known | {*option.way.match.args}, {*done, option.way.match}
+        )
     return paths
 
 

@@ -212,7 +212,10 @@ def test_a_view_whose_rules_have_no_plan_is_refused_at_once(
         with monkeypatch.context() as patched:
             patched.setattr(rule_edits if begun else catalog, "lower", none)
             with pytest.raises(InternalError):
-                db.execute(f"{statement} SELECT a + 1 AS b FROM t")
+                db.execute(
+                    f"{statement} WITH RECURSIVE r AS (SELECT a FROM t UNION "
+                    "SELECT a + 1 FROM r WHERE a < 3) SELECT * FROM r"
+                )
         db.execute("INSERT INTO t VALUES (2)")
         assert db.execute("SELECT * FROM v WHERE a = 2").fetchall() == [(2,)]
         assert [*db.catalog.views] == ["v"]

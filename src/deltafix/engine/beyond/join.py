@@ -20,7 +20,7 @@ from deltafix.engine.beyond.rows import Rows
 from deltafix.facts.schema import Row
 from deltafix.plan.clause import Absent, Argument, Clause, Code, Literal
 from deltafix.plan.depend import Layer
-from deltafix.plan.ir import Candidate, Sees, Variant
+from deltafix.plan.ir import Sees, Variant, Way
 from deltafix.plan.order import Indexes, variant
 
 Sources: TypeAlias = Mapping[str, Table | Rows]
@@ -91,9 +91,9 @@ def _chain(planned: Variant, sources: Sources, meaning: Meaning, finish: Finish)
     chain = finish(frame)
     for node in reversed(planned.nodes):
         for step in node.candidates:  # one, or none behind all others
-            name = step.match.relation
+            name = step.way.match.relation
             side = _side(name, step.sees, planned.relation)
-            chain = _probe(frame, step, sources[name], side, chain)
+            chain = _probe(frame, step.way, sources[name], side, chain)
         for check in reversed(node.checks):
             if isinstance(check.literal, Absent):
                 name = check.literal.relation
@@ -130,16 +130,16 @@ def _start(frame: Frame, binds: Sequence[tuple[int, Argument, bool]], chain: Nex
     return begin
 
 
-def _probe(frame: Frame, step: Candidate, source: Table | Rows, side: int, chain: Next) -> Next:
+def _probe(frame: Frame, way: Way, source: Table | Rows, side: int, chain: Next) -> Next:
     """The step of an atom. `side`: -1 before the trigger in its relation, 1 after it, else 0."""
     cells = frame.cells
-    if len(step.keys) == len(step.match.args):
-        return _member(frame, step, source, side, chain)
+    if len(way.keys) == len(way.match.args):
+        return _member(frame, way, source, side, chain)
     members: Callable[[], Any]
     table = source if isinstance(source, Table) else source.facts
-    if step.keys:
-        buckets = table.index(step.by).buckets
-        key = itemgetter(*map(frame.cell, step.keys))
+    if way.keys:
+        buckets = table.index(way.by).buckets
+        key = itemgetter(*map(frame.cell, way.keys))
 
         def members() -> Any:
             return buckets.get(key(cells), ())
@@ -148,8 +148,8 @@ def _probe(frame: Frame, step: Candidate, source: Table | Rows, side: int, chain
         def members() -> Any:
             return table.members
 
-    binds = tuple((column, frame.cell(arg)) for column, arg, is_new in step.binds if is_new)
-    repeats = tuple((column, frame.cell(arg)) for column, arg, is_new in step.binds if not is_new)
+    binds = tuple((column, frame.cell(arg)) for column, arg, is_new in way.binds if is_new)
+    repeats = tuple((column, frame.cell(arg)) for column, arg, is_new in way.binds if not is_new)
     if repeats or side < 0 or len(binds) != 1:
         return _general(
             cells,
@@ -204,10 +204,10 @@ def _general(
     return step
 
 
-def _member(frame: Frame, step: Candidate, source: Table | Rows, side: int, chain: Next) -> Next:
+def _member(frame: Frame, way: Way, source: Table | Rows, side: int, chain: Next) -> Next:
     """An atom with all columns known: is the row there?"""
     cells = frame.cells
-    make = frame.maker(step.keys)
+    make = frame.maker(way.keys)
     if isinstance(source, Table):
         rows = source.members
 

@@ -166,7 +166,7 @@ class _Inliner:
             return replace(formula, left=left, right=right)
         if isinstance(formula, ast.Not):
             inside = walk.occurrences(formula.body)
-            alone = isinstance(formula.body, ast.Atom | ast.Comparison)
+            alone = isinstance(formula.body, (ast.Atom, ast.Comparison))
             outside = {name for name, n in inside.items() if alone or self.total[name] > n}
             body = self.formula(formula.body, "")
             return replace(formula, body=_closed(body, outside))
@@ -229,13 +229,13 @@ class _Inliner:
                 pairs.extend(reversed(list(zip(left[1], right[1], strict=True))))
             elif isinstance(wanted, Var) and wanted.name not in seen:
                 seen.add(wanted.name)
-                if isinstance(argument, Var | Const):
+                if isinstance(argument, (Var, Const)):
                     given[wanted.name] = argument
                 elif not isinstance(argument, Wildcard):
                     equal.append((argument, wanted))
             elif not isinstance(argument, Wildcard):
                 equal.append((argument, wanted))
-            elif isinstance(wanted, Call | Aggregate):
+            elif isinstance(wanted, (Call, Aggregate)):
                 # A head without a value makes no row, whether or not its value is looked at.
                 self.fresh += 1
                 equal.append((Var(f"_'i{self.fresh}"), wanted))
@@ -258,7 +258,7 @@ def _fields(term: Term) -> tuple[str, tuple[Term, ...]]:
 
 def _closed(body: ast.Formula, outside: set[str]) -> ast.Formula:
     """What stands under `!`: a lone literal with variables of its own becomes a group."""
-    if not isinstance(body, ast.Atom | ast.Comparison):
+    if not isinstance(body, (ast.Atom, ast.Comparison)):
         return body
     total = walk.occurrences(body)
     mine = [name for name in total if name not in outside]
@@ -284,7 +284,7 @@ def _one_to_one(definition: list[tuple[ast.Atom, ast.Formula]]) -> bool:
 def _positive_terms(formula: ast.Formula) -> Iterable[Term]:
     if isinstance(formula, ast.Not):
         return ()
-    if isinstance(formula, ast.Atom | ast.Comparison):
+    if isinstance(formula, (ast.Atom, ast.Comparison)):
         return walk.terms_of(formula)
     return (term for part in formula.parts for term in _positive_terms(part))
 

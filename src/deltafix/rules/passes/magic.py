@@ -231,7 +231,7 @@ def _asked(head: ast.Atom, pattern: str) -> tuple[ast.Atom, tuple[ast.Comparison
     args: list[Term] = []
     computed: list[ast.Comparison] = []
     for column, (arg, mark) in enumerate(zip(head.args, pattern, strict=True)):
-        if mark == "b" and not isinstance(arg, Var | Const):
+        if mark == "b" and not isinstance(arg, (Var, Const)):
             value = Var(f"asked'{column}", arg.span)
             computed.append(ast.Comparison("=", value, arg, head.span))
             arg = value  # noqa: PLW2901  the column by another name

@@ -15,7 +15,7 @@ def test_with_no_literal_left_free_the_nodes_are_a_chain_of_whole_rows_before_ot
     planned = variant(Layer(("h",), (), recursive=True), clause, 0, Indexes(), free=0)
     *joins, end = planned.nodes
     (options,) = zip(*(node.candidates for node in joins), strict=True)  # one a node
-    assert [option.match.relation for option in options] == ["c", "b", "d"]
+    assert [option.way.match.relation for option in options] == ["c", "b", "d"]
     assert [option.child for option in options] == [1, 2, 3]
     assert not end.candidates
     checks = [[str(check.literal) for check in node.checks] for node in planned.nodes]
