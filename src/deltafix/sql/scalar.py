@@ -48,6 +48,7 @@ from deltafix.sql.literals import (
     typed,
     whole,
 )
+from deltafix.sql.signatures import common
 from deltafix.sql.text import Statement, exp
 from deltafix.sql.types import (
     BEYOND,
@@ -265,7 +266,7 @@ class Scalars:
         for key in function.arguments:
             value = given.get(key, ())
             args.extend(value if isinstance(value, list) else [value] if value != () else [])
-        values = [self.compile(arg) for arg in args]
+        values = self.alike(args) if function.unites else [self.compile(arg) for arg in args]
         if isinstance(node, exp.DPipe | exp.Concat | exp.ConcatWs):
             short = self.statement.dialect == "postgres" and not isinstance(node, exp.DPipe)
             values = [self.as_text(value, values, short=short) for value in values]
@@ -639,10 +640,9 @@ class Scalars:
                 branch.this if subject is None else exp.EQ(this=subject, expression=branch.this)
             )
             tests.append(self.truth(node, condition))
-        values = [self.compile(branch.args["true"]) for branch in ifs]
-        values.append(literal(None) if default is None else self.compile(default))
-        kind = self.one_type(node, values)
-        values = [self.converted(value, kind) for value in values]
+        results = [branch.args["true"] for branch in ifs]
+        results.append(exp.Null() if default is None else default)
+        kind, values = self.one_type(node, results)
         branches = list(zip([t.compute for t in tests], values, strict=False))
         last = values[-1]
 
@@ -666,16 +666,24 @@ class Scalars:
             nullable=True,
         )
 
-    def one_type(self, node: exp.Expr, values: list[Scalar]) -> SqlType:
-        """The common type of alternatives."""
-        kind = NULL
+    def alike(self, nodes: Sequence[exp.Expr]) -> list[Scalar]:
+        """Alternatives: a literal in quotes is of the type of the others, but in Spark."""
+        values = [self.compile(node) for node in nodes]
+        kind = common([value.type for value in values if value.type is not TEXT])
+        if kind is None or self.statement.dialect == "spark":
+            return values
+        return [self.compile(typed(node, kind)) for node in nodes]
+
+    def one_type(self, node: exp.Expr, nodes: Sequence[exp.Expr]) -> tuple[SqlType, list[Scalar]]:
+        """The common type of alternatives, and these as ones of it."""
+        kind, values = NULL, self.alike(nodes)
         for value in values:
             both = common_type(kind, value.type)
             if both is None:
                 message = f"{node.key.upper()} of {kind.name} and {value.type.name}"
                 raise self.statement.wrong(message, node, "CAST(... AS ...) to one type")
             kind = both
-        return kind
+        return kind, [self.converted(value, kind) for value in values]
 
 
 def _attempted(compute: Compute) -> Compute:
