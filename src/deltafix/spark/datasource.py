@@ -61,6 +61,7 @@ _TYPES = {
     "TIMESTAMPTZ": pa.timestamp("us", "UTC"),
     "TIME": pa.string(),
     "INTERVAL": pa.string(),
+    "UUID": pa.string(),
 }
 """Arrow's type for what a manifest calls a column's: the engine's types, and SQL's."""
 

@@ -64,6 +64,7 @@ from deltafix.sql.types import (
     TEXT,
     TIME,
     TIMESTAMP,
+    UUID,
     Column,
     SqlType,
     common_type,
@@ -125,6 +126,9 @@ _CHANGING_NAMES: Final = (
     "TRANSACTION_TIMESTAMP", "UNIX_TIMESTAMP",
 )  # fmt: skip
 """Functions whose value is another one the next time."""
+_RANDOM_UUIDS: Final = (
+    "GEN_RANDOM_UUID", "UUID", "UUID_GENERATE_V1", "UUID_GENERATE_V4", "UUIDV4", "UUIDV7",
+)  # fmt: skip
 
 
 _CHAINED: Final = (exp.Add, exp.Sub, exp.Mul, exp.DPipe)
@@ -217,6 +221,12 @@ class Scalars:
             raise self.statement.refused("a row of values, (a, b),", node, way_out)
         if function is None:
             name = self.statement.called(node)
+            if name.upper() in _RANDOM_UUIDS:
+                way_out = (
+                    "it is another one each time: make it where the row comes from, and give it as "
+                    "a parameter, uuid.uuid4() in Python"
+                )
+                raise self.statement.refused(name, node, way_out)
             if isinstance(node, _CHANGING) or name.upper() in _CHANGING_NAMES:
                 way_out = (
                     "it changes without an edit: give its value as a parameter, or keep it in a "
@@ -331,12 +341,12 @@ class Scalars:
         return self.function(node, replace(function, result=lambda _: kind))
 
     def as_text(self, scalar: Scalar, beside: Sequence[Scalar], *, short: bool) -> Scalar:
-        """A number, a day or a moment that is put together with a text, as CAST makes it one.
+        """A number, a day, a UUID that is put together with a text, as CAST makes it one.
 
         A BOOLEAN is its first letter if it is to be `short`.
         """
         kind = scalar.type
-        is_plain = kind.is_numeric or kind in (DATE, TIME, TIMESTAMP)
+        is_plain = kind.is_numeric or kind in (DATE, TIME, TIMESTAMP, UUID)
         is_plain |= kind is BOOLEAN
         is_plain |= kind is INTERVAL and self.statement.dialect != "spark"
         if not is_plain or not any(other.type is TEXT for other in beside):
@@ -561,7 +571,7 @@ class Scalars:
         if all(constant(element) is not None for element in node.expressions):
             pairs = [self.pair(test, test.this, test.expression) for test in tests]
             kinds = {left.type for left, _, _ in pairs}
-            if len(kinds) == 1 and all(kind == TEXT or kind.is_integer for kind in kinds):
+            if len(kinds) == 1 and all(kind in (TEXT, UUID) or kind.is_integer for kind in kinds):
                 with suppress(ValueError):  # one that is none is told where a row asks for it
                     return _among(pairs[0][0], [right for _, right, _ in pairs])
         parts = [self.comparison(test) for test in tests]
@@ -585,6 +595,8 @@ class Scalars:
         convert = cast(inner.type, kind, tries=tries, dialect=self.statement.dialect)
         if convert is None:
             message, way_out = f"no cast from {inner.type.name} to {kind.name}", "write CASE"
+            if UUID in (kind, inner.type):
+                way_out = "a UUID is cast to TEXT, and a TEXT to a UUID"
             if INTERVAL in (kind, inner.type):
                 way_out = "EXTRACT(EPOCH FROM x) has its seconds, TO_SECONDS(n) makes one of them"
             if kind.is_nested or inner.type.is_nested:
@@ -827,7 +839,7 @@ def _fitting(
 
 
 def _among(subject: Scalar, others: Sequence[Scalar]) -> Scalar:
-    """Whether a text or a whole number is among constants: its value is computed once."""
+    """Whether a text, a UUID or a whole number is among constants: its value is computed once."""
     values = {other.compute(()) for other in others}
     missing = None if None in values else False
 
