@@ -29,6 +29,7 @@ from deltafix.errors import (
     TypeMismatchError,
 )
 from deltafix.facts.logical_types import logical_type
+from deltafix.sql import scans
 from deltafix.sql.files import take_in
 from deltafix.sql.types import UUID as TYPE
 
@@ -133,11 +134,22 @@ def test_agree_a_text_is_a_uuid_where_duckdb_and_postgres_read_one(warm_kernel: 
     assert read > 50
 
 
-def test_law_uuids_are_ordered_as_duckdb_orders_them(db: deltafix.sql.Connection) -> None:
-    """By unsigned number; the engine has texts, which are ordered so too."""
+@pytest.mark.parametrize("many", [1, scans.MANY])
+def test_law_uuids_are_ordered_as_duckdb_orders_them(
+    db: deltafix.sql.Connection, monkeypatch: pytest.MonkeyPatch, many: int
+) -> None:
+    """By unsigned number; the engine has texts, which are ordered so too; few go one by one."""
+    monkeypatch.setattr(scans, "MANY", many)
     random = Random("order")
     values = [UUID(int=random.choice((0, 1 << 127)) ^ random.getrandbits(127)) for _ in range(200)]
-    db.insert("t", [(value, None, None, None) for value in values])
+    db.insert(
+        "t", [(value, values[0] if n % 2 else None, n, None) for n, value in enumerate(values)]
+    )
+    some = db.execute("SELECT o, id FROM t ORDER BY o DESC NULLS LAST, id DESC").fetchall()
+    assert some == [
+        *((values[0], value) for value in sorted(values[1::2], reverse=True)),
+        *((None, value) for value in sorted(values[::2], reverse=True)),
+    ]
     found = [value for (value,) in db.execute("SELECT id FROM t ORDER BY id").fetchall()]
     assert found == sorted(values)
     with duckdb.connect() as duck:
