@@ -32,6 +32,7 @@ from tests.generators.sql_values import (
     drawn_scalar,
     drawn_text,
     drawn_value,
+    in_arrow,
     told,
 )
 
@@ -102,7 +103,7 @@ class SqlTable:
         """The rows as Arrow's, made without the engine."""
         kinds = [pa.int32(), *map(arrow_type, self.kinds)]
         columns = zip(*self.rows, strict=True)
-        arrays = [pa.array(c, kind) for c, kind in zip(columns, kinds, strict=True)]
+        arrays = [pa.array(in_arrow(c), kind) for c, kind in zip(columns, kinds, strict=True)]
         return pa.Table.from_arrays(arrays, self.names)
 
     @property
@@ -179,6 +180,7 @@ def goes_out(db: deltafix.sql.Connection, given: SqlTable, wanted: list[Any]) ->
     assert same(read) == wanted
     if not given.is_framed:
         return
+    wanted = same(map(in_arrow, given.rows))
     assert same(rows_of(db.execute("SELECT * FROM w").to_arrow())) == wanted
     assert same(rows_of(db.delta("w").to_arrow().select(given.names))) == wanted
     assert same(db.execute("SELECT * FROM w").to_polars().rows()) == wanted
@@ -218,7 +220,7 @@ RECORDS = """
 BASES = ("number", "unsigned", "float", "symbol")
 OPTIONAL = ("number", "float", "symbol")
 LOGICAL = (
-    *("boolean", "date", "time", "timestamp", "timestamptz", "blob", "decimal(9, 4)"),
+    *("boolean", "date", "time", "timestamp", "timestamptz", "blob", "uuid", "decimal(9, 4)"),
     *("decimal(18, 18)", "decimal(19, 0)", "decimal(38, 19)"),
 )
 KINDS = (*BASES, *LOGICAL, *(f"{one}?" for one in (*OPTIONAL, *LOGICAL)))

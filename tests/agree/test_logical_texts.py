@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from datetime import time
 from typing import Any, Final
+from uuid import UUID
 
 import pyarrow as pa
 import pytest
@@ -25,7 +26,7 @@ from deltafix.pipeline.config import schemas_of
 
 KINDS: Final = (
     "boolean", "date", "time", "timestamp", "timestamptz", "decimal(6, 2)", "decimal(20, 2)",
-    "blob",
+    "blob", "uuid",
 )  # fmt: skip
 TEXTS: Final = (
     "true", "false", "True", "yes", "t", "1", "0", " true",
@@ -35,6 +36,8 @@ TEXTS: Final = (
     "9999-12-31 23:59:59-01:00", "0001-01-01 00:00:00+01:00", "2026-01-31 25:00:00",
     "12:30", "12:30:00.5", "24:00:00", "12:60", "1:30", " 12:30", "12:30Z", "12:30:00.1234567",
     "-12.5", "12.505", "1e3", "1E-3", ".5", "5.", "1_000", "9999.99", "10000", "nan", " 1",
+    "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", "A0EEBC999C0B4EF8BB6D6BB9BD380A11",
+    "{a0ee-bc99-9c0b-4ef8-bb6d-6bb9-bd38-0a11}", "a-0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11",
     "00ff", "00F", r"\x00ff", r"\X00", "0x00", "zz", "abc", "nil", "NULL",
 )  # fmt: skip
 """None is empty: that is a missing value in a pipeline, and no bytes in a fact file."""
@@ -63,6 +66,9 @@ def _read(schema: Schema, piped: Schema, text: str) -> dict[str, Any]:
     found["pipeline"] = rows[0][0] if rows else _NONE
     if rows and schema.columns[0].of is logical_type("time"):  # outputs have its text
         found["pipeline"] = time.fromisoformat(rows[0][0])
+    if schema.columns[0].of is logical_type("uuid"):  # Arrow has its text, and outputs
+        for door in ("column", "pipeline"):
+            found[door] = found[door] if found[door] == _NONE else UUID(found[door])
     return found
 
 

@@ -1,4 +1,4 @@
-"""Rules over dates, moments, decimals, booleans, bytes and missing values, against plain Python.
+"""Rules over dates, decimals, booleans, bytes, UUIDs and missing values, against plain Python.
 
 Each part of a random program says twice what it derives: as a rule, and as a function of rows of
 Python's values. After every transaction each relation, its delta and its Arrow table are compared;
@@ -24,9 +24,11 @@ from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pytest
+from tests.generators.sql_values import in_arrow
 
 import deltafix
 import deltafix.sql
@@ -175,6 +177,14 @@ KINDS = [
     Kind("float", [-1.5, 0.0, 2.5, 1e300], {"0.0": 0.0, "2.5": 2.5}),
     Kind("symbol", ["", "a", "nil", "Ä", '"'], {'"a"': "a", '"nil"': "nil"}),
     Kind("boolean", [False, True], {'"true"': True, '"false"': False}),
+    Kind(
+        "uuid",
+        [UUID(int=n << 64) for n in (0, 1, 2**63 - 1, 2**63, 2**64 - 1)],
+        {
+            '"80000000-0000-0000-0000-000000000000"': UUID(int=2**127),
+            '"{8000000000000000FFFFFFFFFFFFFFFF}"': UUID(int=2**127 + 2**64 - 1),
+        },
+    ),
     Kind("blob", [b"", b"\x00", b"\xff\x00", b"a"], {'"ff00"': b"\xff\x00", '"\\\\x61"': b"a"}),
 ]
 
@@ -450,7 +460,8 @@ def test_rules_over_logical_types_mean_what_python_says(seed: int, tmp_path: Pat
                 assert set(db.rows(name)) == rows, (name, text)
                 assert set(second.rows(name)) == _held(db, name, rows), (name, text)
                 table = db.to_arrow(name)
-                assert {tuple(row.values()) for row in table.to_pylist()} == rows
+                arrows = {tuple(in_arrow(row)) for row in rows}
+                assert {tuple(row.values()) for row in table.to_pylist()} == arrows
                 for row in rows:
                     assert db.select(name, row) == [row]
         db.check_invariants()
@@ -488,7 +499,7 @@ def _insert(
     if way == "rows":
         tx.insert(name, [row])
     elif way == "arrow":
-        values = pa.array([row[1]], _arrow(kind))
+        values = pa.array(in_arrow([row[1]]), _arrow(kind))
         tx.insert(name, pa.table({"k": [row[0]], "v": values}))
     else:
         for relation, read in read_facts(f"{show_row(name, row)}.", schemas):
@@ -507,6 +518,7 @@ def _arrow(kind: Kind) -> pa.DataType:
         "decimal(38, 2)": pa.decimal128(38, 2),
         "boolean": pa.bool_(),
         "blob": pa.large_binary(),
+        "uuid": pa.large_string(),
         "number": pa.int64(),
         "float": pa.float64(),
         "symbol": pa.large_string(),

@@ -19,10 +19,11 @@ __all__ = ["Case", "case_of"]
 
 INT, DOUBLE, TEXT, BOOL = "INTEGER", "DOUBLE", "TEXT", "BOOLEAN"
 DATE, TIMESTAMP, DECIMAL, BLOB = "DATE", "TIMESTAMP", "DECIMAL(6, 2)", "BLOB"
-WIDE, INTERVAL, TIME = "DECIMAL(38, 4)", "INTERVAL", "TIME"
+WIDE, INTERVAL, TIME, UUID = "DECIMAL(38, 4)", "INTERVAL", "TIME", "UUID"
 NUMBERS = (INT, DOUBLE, DECIMAL, WIDE)
 PORTABLE = (INT, INT, INT, TEXT, TEXT, DOUBLE, BOOL)
 INTS, TEXTS, LISTS, BLOBS = "INTEGER[]", "VARCHAR[]", "INTEGER[][]", "BLOB[]"
+UUIDS = "UUID[]"
 STRUCT = "STRUCT(x INTEGER, y VARCHAR)"
 STRUCTS = f"{STRUCT}[]"
 DOUBLES = "DOUBLE[]"
@@ -31,7 +32,9 @@ FIELDS = {
     STRUCT: {"x": INT, "y": TEXT},
     RECORD: {"f": DOUBLE, "d": DATE, "p": DECIMAL, "n": INTS, "s": STRUCT, "b": BLOB},
 }
-ARRAYS = {INTS: INT, TEXTS: TEXT, LISTS: INTS, STRUCTS: STRUCT, DOUBLES: DOUBLE, BLOBS: BLOB}
+ARRAYS = {
+    INTS: INT, TEXTS: TEXT, LISTS: INTS, STRUCTS: STRUCT, DOUBLES: DOUBLE, BLOBS: BLOB, UUIDS: UUID,
+}  # fmt: skip
 NESTED = (*ARRAYS, *FIELDS)
 OFFSETS = {
     INT: ("0", "1", "2"),
@@ -52,7 +55,7 @@ _WIDER = {
     frozenset((DATE, TIMESTAMP)): TIMESTAMP,
 }
 """Types that USING compares, and what it shows of a FULL JOIN."""
-NEW = (DATE, TIME, TIMESTAMP, DECIMAL, WIDE, BLOB, INTERVAL, *NESTED)
+NEW = (DATE, TIME, TIMESTAMP, DECIMAL, WIDE, BLOB, INTERVAL, UUID, *NESTED)
 TYPES = (*PORTABLE, *NEW)
 
 
@@ -234,6 +237,11 @@ class _Maker:
                 *("'31:00:01.5'", "'-1 year -2 months 00:00:00.000003'", "'5 months -00:00:07'"),
             ),
             BLOB: ("''", "'a'", "'a\\x00'", "'\\xFF'", "'\\x00'"),
+            UUID: tuple(
+                f"'{digits}-0000-4000-8000-00000000000a'"
+                for digits in ("00000000", "7fffffff", "80000000", "a0eebc99")
+            ),
+            UUIDS: ("[]", "['a0eebc999c0b4ef8bb6d6bb9bd380a11'::UUID,NULL]"),
             BLOBS: ("[]", "['\\xFF',NULL]", "['a','']"),
             INTS: ("[]", "[1]", "[1,2]", "[2,NULL]", "[3,1,1]"),
             TEXTS: ("[]", "['a']", "['a','b']", "[NULL]", "['','B','a']"),
@@ -579,6 +587,12 @@ class _Maker:
                 lambda: f"ENCODE(CAST({again(TEXT)} AS TEXT))",
                 lambda: f"UNHEX(HEX({typed.format(again())}))",
             ]
+        elif kind == UUID:
+            forms += [
+                lambda: f"GREATEST({typed.format(again())}, {typed.format(again())})",
+                lambda: typed.format(f"UPPER(CAST({typed.format(again())} AS TEXT))"),
+                lambda: typed.format(f"REPLACE(CAST({typed.format(again())} AS TEXT), '-', '')"),
+            ]
         elif kind == DATE:
             forms += [
                 lambda: f"({typed.format(again())} + {self.value(INT)})",
@@ -635,6 +649,7 @@ class _Maker:
                 forms.append(lambda: f"CAST(CAST({again(WIDE)} AS {WIDE}) AS TEXT)")
                 forms.append(lambda: f"CAST(CAST({again(INTERVAL)} AS INTERVAL) AS TEXT)")
                 forms.append(lambda: f"CAST(CAST({again(TIME)} AS TIME) AS TEXT)")
+                forms.append(lambda: f"CAST(CAST({again(UUID)} AS UUID) AS TEXT)")
                 forms.append(lambda: f"HEX(CAST({again(BLOB)} AS BLOB))")
                 forms.append(lambda: f"CAST(CAST({again(BLOB)} AS BLOB) AS TEXT)")
                 pattern = self.random.choice(("'[ab]'", "'(a)(b?)'", "'^.'", "'B|a+'"))

@@ -11,6 +11,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from decimal import Context, Decimal
 from random import Random
 from typing import Any
+from uuid import UUID
 
 from deltafix.sql import Interval
 from deltafix.sql.types import SqlType
@@ -24,6 +25,7 @@ __all__ = [
     "drawn_scalar",
     "drawn_text",
     "drawn_value",
+    "in_arrow",
     "sent",
     "told",
 ]
@@ -59,6 +61,7 @@ VALUES: dict[str, list[Any]] = {
     "DECIMAL(38, 38)": [Decimal(f"0.{'9' * 38}"), Decimal(f"-0.{'0' * 37}1"), None],
     "DECIMAL(4, 4)": [Decimal("0.9999"), Decimal("-0.0001"), None],
     "BLOB": [b"", b"\x00\xff", b"abc", None],
+    "UUID": [UUID(int=0), UUID("a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"), UUID(int=2**128 - 1), None],
     "BOOLEAN[]": [[True, None, False], [], None],
     "BIGINT[]": [[], [1, None, 2**63 - 1], [None], None],
     "DOUBLE[]": [[math.nan, math.inf, None, 0.1], None],
@@ -69,6 +72,7 @@ VALUES: dict[str, list[Any]] = {
     "DECIMAL(10, 3)[]": [[Decimal("1.250"), None], [], None],
     "DECIMAL(38, 2)[]": [[Decimal(f"{10**36 - 1}.25"), None, Decimal("-1.50")], [], None],
     "BLOB[]": [[b"\x00", None, b""], [], None],
+    "UUID[]": [[UUID(int=7), None], [], None],
     "BIGINT[][]": [[[1], [], None, [None]], [], None],
     "STRUCT(a INTEGER, b VARCHAR)": [{"a": 1, "b": ""}, {"a": None, "b": None}, None],
     "STRUCT(a DATE, b STRUCT(c DECIMAL(9, 2), d BLOB), e TIMESTAMP[])": [
@@ -97,10 +101,20 @@ def told(value: Any) -> Any:
 
 
 def sent(value: Any) -> Any:
-    """A value as outputs have it: times are texts there."""
+    """A value as outputs have it: times are texts there, and UUIDs."""
     if isinstance(value, list):
         return [*map(sent, value)]
+    value = in_arrow(value)
     return value.isoformat() if isinstance(value, time) else value
+
+
+def in_arrow(value: Any) -> Any:
+    """A value as Arrow has it: UUIDs are texts there."""
+    if isinstance(value, list | tuple):
+        return [*map(in_arrow, value)]
+    if isinstance(value, dict):
+        return {key: in_arrow(one) for key, one in value.items()}
+    return str(value) if isinstance(value, UUID) else value
 
 
 _PIECES = (
@@ -129,7 +143,7 @@ _PIECES = (
 _NAMES = ("a", "b", "c d", "é", 'x"y', "select", "1a", "q'q", "k,v", "A", "ß", "a.b", "nil", "{")
 _SCALARS = (
     *("BOOLEAN", "SMALLINT", "INTEGER", "BIGINT", "DOUBLE", "TEXT", "TEXT", "DATE", "TIME"),
-    *("TIMESTAMP", "TIMESTAMPTZ", "DECIMAL", "BLOB", "INTERVAL"),
+    *("TIMESTAMP", "TIMESTAMPTZ", "DECIMAL", "BLOB", "INTERVAL", "UUID"),
 )
 _FLOATS = (
     math.nan,
@@ -204,6 +218,8 @@ def drawn_scalar(random: Random, kind: str) -> Any:
         return datetime.combine(day, clock, zone)
     if kind == "blob":
         return random.choice((b"", b"\x00", b"\\x00", b"abc", random.randbytes(3)))
+    if kind == "uuid":
+        return UUID(int=random.choice((0, 2**127, 2**128 - 1, random.getrandbits(128))))
     digits, scale = map(int, kind.removeprefix("decimal(").removesuffix(")").split(","))
     most = 10**digits - 1
     whole = random.choice((0, 1, -1, most, -most, random.randint(-most, most)))

@@ -40,7 +40,7 @@ _FAULT = "BindBuiltinScalarFunction"
 _IN_ORDER = re.compile(r" ORDER BY [^()]*\Z")
 """The end of a view that is read in an order; all that is shown is sorted by."""
 
-_NEW = re.compile(r"DATE|\bTIME\b|TIMESTAMP|DECIMAL|INTERVAL|BLOB|\[|ARRAY_AGG|STRUCT")
+_NEW = re.compile(r"DATE|\bTIME\b|TIMESTAMP|DECIMAL|INTERVAL|BLOB|UUID|\[|ARRAY_AGG|STRUCT")
 """Types that SQLite has not: it takes the tables and the edits, and says nothing of the views."""
 
 _FLOATS = {

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from random import Random
 from typing import Any
-from uuid import uuid4
 
 import pyarrow as pa
 import pytest
@@ -35,6 +35,7 @@ from deltafix.sql.types import (
     TEXT,
     TIMESTAMP,
     TIMESTAMPTZ,
+    UUID,
     SqlType,
     Struct,
     array_type,
@@ -44,9 +45,11 @@ from deltafix.sql.types import (
 
 FLAT = (
     *(INTEGER, BIGINT, DOUBLE, TEXT, BOOLEAN, DATE, TIMESTAMP, TIMESTAMPTZ),
-    *(decimal_type(9, 2), SMALLINT, BLOB, INTERVAL),
+    *(decimal_type(9, 2), SMALLINT, BLOB, INTERVAL, UUID),
 )
-PLAIN = (*FLAT, *map(array_type, (INTEGER, TEXT, TIMESTAMP, decimal_type(9, 2), INTERVAL)))
+PLAIN = (
+    *FLAT, *map(array_type, (INTEGER, TEXT, TIMESTAMP, decimal_type(9, 2), INTERVAL, UUID)),
+)  # fmt: skip
 RECORD = struct_type((("x y", INTEGER), ("b", array_type(TEXT)), ("t", TIMESTAMPTZ)))
 KINDS = (*PLAIN, array_type(array_type(TEXT)), RECORD, array_type(RECORD))
 TAKEN = {"sqlite": FLAT, "postgres": PLAIN, "delta": KINDS, "iceberg": KINDS[:-1]}
@@ -63,6 +66,7 @@ VALUES: dict[SqlType, tuple[Any, ...]] = {
     decimal_type(9, 2): (Decimal("0.01"), Decimal("-9999999.99")),
     SMALLINT: (-1, 32767),
     BLOB: (b"", b"\x00'\\\xff"),
+    UUID: ("a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", "00000000-0000-0000-0000-000000000000"),
     INTERVAL: ("1 month -2 days 03:00:00.5", "30 days", "-1 year -2 months"),  # texts outside
 }
 
@@ -134,6 +138,9 @@ def same(row: Any) -> Row:
 
 
 def hashed(value: Any) -> Any:
+    value = (
+        str(value) if isinstance(value, uuid.UUID) else value
+    )  # PostgreSQL's are none of Arrow's
     value = tuple(value.values()) if isinstance(value, dict) else value
     return tuple(map(hashed, value)) if isinstance(value, list | tuple) else value
 
@@ -170,7 +177,7 @@ def test_agree_with_the_view_after_every_epoch(kind, mode, required, tmp_path, r
     rng = Random(f"{kind} {mode} {required}")
     schema = schema_of(required, TAKEN[kind])
     config, read = output_of(kind, mode, tmp_path, request)
-    target = make_target(config, schema, uuid4().hex)
+    target = make_target(config, schema, uuid.uuid4().hex)
     assert target is not None
     view: set[Row] = set()
     for epoch in range(1, EPOCHS // 2 + 1):
@@ -205,7 +212,7 @@ def test_rows_of_a_key_replace_each_other_whichever_columns_may_be_null(
     schema = schema_of(required, FLAT)
     config, read = output_of(kind, "merge", tmp_path, request)
     config = replace(config, values={**config.values, "key": ["c3", "c1"]})
-    target = make_target(config, schema, uuid4().hex)
+    target = make_target(config, schema, uuid.uuid4().hex)
     assert target is not None
     view: dict[Row, Row] = {}
     replaced = 0
@@ -242,7 +249,7 @@ def test_messages_of_kafka_have_texts_for_what_json_has_not() -> None:
         schema, "nobody:1", "t", "n", envelope="debezium", key=["c0"], timeout=1, options={}
     )
     row: Row = tuple(b"a\xff" if kind is BLOB else VALUES[kind][0] for kind in FLAT)
-    row += ((1, None), ("a",), (AT,), (), (), ((), None))
+    row += ((1, None), ("a",), (AT,), (), (), (VALUES[UUID][0],), ((), None))
     row += (Struct.of(("x y", "b", "t"), (1, ("q",), None)), ())
     rows = EpochRows(schema, 1, table_of(schema, [row]), table_of(schema, []))
     ((_, message),) = target._messages(rows)
@@ -250,20 +257,22 @@ def test_messages_of_kafka_have_texts_for_what_json_has_not() -> None:
     assert '"c8": "0.01"' in message
     assert r'"c10": "\\x61ff"' in message
     assert '"c11": "1 month -2 days 03:00:00.5"' in message
-    assert '"c12": [1, null], "c13": ["a"], "c14": ["2026-01-31 23:59:59.999999"]' in message
+    assert '"c12": "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", "c13": [1, null]' in message
+    assert '"c14": ["a"], "c15": ["2026-01-31 23:59:59.999999"]' in message
+    assert '"c18": ["a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"]' in message
 
 
 def test_databases_of_which_some_have_no_arrays_take_none() -> None:
     values = {"mode": "merge", "key": None, "table": "v", "url": "sqlite://", "options": {}}
     config = OutputConfig("view", Path("log"), sink="sql", values=values)
-    with pytest.raises(ConfigError, match=r"column 'c12' of view is INTEGER\[\]"):
+    with pytest.raises(ConfigError, match=r"column 'c13' of view is INTEGER\[\]"):
         make_target(config, schema_of(0), "state")
     config = OutputConfig("view", Path("log"), sink="postgres", values={**values, "dsn": ""})
-    with pytest.raises(ConfigError, match=r"column 'c17' of view is TEXT\[\]\[\]"):
+    with pytest.raises(ConfigError, match=r"column 'c19' of view is TEXT\[\]\[\]"):
         make_target(config, schema_of(0), "state")
     with pytest.raises(ConfigError, match="column 'c0' of view is STRUCT"):
         make_target(config, schema_of(0, (RECORD,)), "state")
     values |= {"catalog": "c"}
     config = OutputConfig("view", Path("log"), sink="iceberg", values=values)
-    with pytest.raises(ConfigError, match=r"column 'c19' of view .* pyiceberg writes empty"):
+    with pytest.raises(ConfigError, match=r"column 'c21' of view .* pyiceberg writes empty"):
         make_target(config, schema_of(0), "state")

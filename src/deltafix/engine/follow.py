@@ -327,7 +327,7 @@ class FactFolder:
             return set(rows)
         from deltafix.facts.arrow import rows_from_table  # noqa: PLC0415  pyarrow is slow
 
-        return set(rows_from_table(rows))
+        return set(rows_from_table(rows, schema))
 
     def _key(self, directive: Directive) -> tuple[Path, str]:
         return self._path(directive), directive.relation

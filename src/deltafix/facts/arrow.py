@@ -17,7 +17,14 @@ import pyarrow.compute as pc
 
 from deltafix.diagnostics import plural
 from deltafix.errors import FactError, TypeMismatchError
-from deltafix.facts.logical_arrow import arrow_type, closed, takes
+from deltafix.facts.logical_arrow import (
+    array_of,
+    arrow_type,
+    closed,
+    converted,
+    takes,
+    values_of,
+)
 from deltafix.facts.logical_types import LogicalType, only_optional
 from deltafix.facts.schema import (
     Column,
@@ -64,19 +71,17 @@ def is_tabular(rows: object) -> bool:
 def table_from_rows(schema: Schema, rows: Sequence[Row]) -> pa.Table:
     """Rows already checked by `schema`, as a table. A nullary relation gives no columns."""
     columns: list[Any] = list(zip(*rows, strict=True)) or [() for _ in schema.columns]
-    arrays = [
-        pa.array(
-            list(map(write_value, values)) if _is_text(column) else values,
-            column_type(column),
-        )
-        for column, values in zip(schema.columns, columns, strict=True)
-    ]
+    arrays = list(map(_array, schema.columns, columns))
     return pa.Table.from_arrays(arrays, schema=arrow_schema(schema))
 
 
-def _is_text(column: Column) -> bool:
-    """Whether Arrow has a column's values as their texts."""
-    return column.type in CONSTRUCTED and column.of is None
+def _array(column: Column, values: Sequence[Any]) -> pa.Array:
+    """A column's values as Arrow has them."""
+    if column.of is not None:
+        return array_of(values, column.of)
+    if column.type in CONSTRUCTED:
+        values = list(map(write_value, values))
+    return pa.array(values, ARROW_TYPES[column.type])
 
 
 def rows_from_table(table: pa.Table, schema: Schema | None = None) -> list[Row]:
@@ -92,6 +97,8 @@ def rows_from_table(table: pa.Table, schema: Schema | None = None) -> list[Row]:
     for index, column in enumerate(schema.columns if schema is not None else ()):
         if column.shape is not None:
             columns[index] = list(map(column.shape.read, columns[index]))
+        elif column.of is not None:
+            columns[index] = values_of(columns[index], column.of)
     return list(zip(*columns, strict=True))
 
 
@@ -287,7 +294,7 @@ def _as_logical(
     if kind.inner == "symbol":
         _check_texts(schema, column, array)
     try:
-        done = array.cast(wanted)
+        done = converted(array, kind)
         closed(done, kind)
     except (pa.ArrowException, ValueError):
         for row, value in enumerate(array):

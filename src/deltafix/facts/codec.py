@@ -318,15 +318,15 @@ def _of_texts(column: Column, array: pa.ChunkedArray) -> pa.ChunkedArray:
         return array
     import pyarrow as pa  # noqa: PLC0415  slow to import
 
-    from deltafix.facts.arrow import column_type  # noqa: PLC0415
+    from deltafix.facts.logical_arrow import array_of, arrow_type  # noqa: PLC0415
 
-    wanted, read = column_type(column), column.of.from_text
+    kind = column.of
     chunks = []
     for chunk in array.chunks:
         coded = chunk.dictionary_encode()
-        values = pa.array([*map(read, coded.dictionary.to_pylist())], wanted)
+        values = array_of(map(kind.from_text, coded.dictionary.to_pylist()), kind)
         chunks.append(values.take(coded.indices))
-    return pa.chunked_array(chunks, wanted)
+    return pa.chunked_array(chunks, arrow_type(kind))
 
 
 def _plain(data: bytes, schema: Schema, form: FactFormat) -> bool:

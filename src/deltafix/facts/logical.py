@@ -29,6 +29,10 @@ class Logical(Protocol):
         """Whether NULL is one of its values."""
 
     @property
+    def name(self) -> str:
+        """What SQL calls it, whether or not NULL is one of its values."""
+
+    @property
     def arrow(self) -> pa.DataType:
         """Arrow's type for its values."""
 

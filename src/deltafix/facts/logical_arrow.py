@@ -1,15 +1,19 @@
 """Columns of logical types as Arrow has them, and as the engine does.
 
 Invariant: `closed` and `opened` are inverse on arrays of a type's values. Whole columns at a time;
-only bytes, of which Arrow has no hexadecimal digits, are looked at one by one.
+only bytes, of which Arrow has no hexadecimal digits, and UUIDs that are not written as the engine
+has them are looked at one by one. A UUID is a text in Arrow, as DuckDB gives it there: of the type
+`pyarrow.uuid()` no column can be sorted, grouped or written as CSV, polars has bytes for it, and
+pandas takes no lists of it (pyarrow 26).
 """
 
 from __future__ import annotations
 
 from binascii import hexlify, unhexlify
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import date
 from typing import Any, Final
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +29,7 @@ _ARROW: Final = {
     "timestamp": pa.timestamp("us"),
     "timestamptz": pa.timestamp("us", "UTC"),
     "blob": pa.binary(),
+    "uuid": pa.string(),
     "number": pa.int64(),
     "float": pa.float64(),
     "symbol": pa.string(),
@@ -53,16 +58,75 @@ def takes(kind: LogicalType, given: pa.DataType) -> bool:
     if pa.types.is_timestamp(wanted):
         return bool(pa.types.is_timestamp(given)) and (given.tz is None) is (wanted.tz is None)
     if kind.inner == "blob":
-        return bool(
-            pa.types.is_large_binary(given)
-            or pa.types.is_binary_view(given)
-            or pa.types.is_fixed_size_binary(given)
-        )
+        return _is_bytes(given)
     if kind.inner == "symbol":
-        return bool(pa.types.is_large_string(given) or given == pa.string_view())
+        return _is_text(given)
+    if kind.inner == "uuid":
+        return _is_text(given) or _is_bytes(given) or _is_uuid(given)
     if kind.inner == "float":
         return bool(pa.types.is_floating(given) or pa.types.is_integer(given))
     return kind.inner == "number" and bool(pa.types.is_integer(given))
+
+
+def _is_text(given: pa.DataType) -> bool:
+    return bool(pa.types.is_large_string(given) or given == pa.string_view())
+
+
+def _is_bytes(given: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_binary(given)
+        or pa.types.is_large_binary(given)
+        or pa.types.is_binary_view(given)
+        or pa.types.is_fixed_size_binary(given)
+    )
+
+
+def _is_uuid(given: pa.DataType) -> bool:
+    """Whether it is `pyarrow.uuid()`, which pyarrow has from 18 on."""
+    return isinstance(given, pa.BaseExtensionType) and given.extension_name == "arrow.uuid"
+
+
+def converted(array: Any, kind: LogicalType) -> Any:
+    """Values of a type that `takes` takes as ones of `arrow_type`. O(values).
+
+    Raises ArrowException, or ValueError for what is no UUID.
+    """
+    if kind.inner != "uuid":
+        return array.cast(arrow_type(kind))
+    if _is_uuid(array.type):
+        array = array.cast(array.type.storage_type)
+    if _is_bytes(array.type):
+        return _uuid_texts(_whole(array.cast(pa.binary(_BYTES))))
+    texts = array.cast(pa.string())
+    if pc.all(pc.match_substring_regex(texts, _CANONICAL)).as_py() is not False:
+        return texts
+    done = _each_value(texts, kind.write, pa.string())
+    if done.null_count > texts.null_count:
+        raise ValueError("a text that is no UUID")
+    return done
+
+
+def array_of(values: Iterable[Any], kind: LogicalType) -> pa.Array:
+    """Python's values of a logical type, None where they are missing, as Arrow has them."""
+    return pa.array(texts_for_uuids(values) if kind.inner == "uuid" else values, arrow_type(kind))
+
+
+def values_of(values: list[Any], kind: LogicalType) -> list[Any]:
+    """Python's values of a logical type for those that an array of them gives as its own."""
+    return [value and UUID(value) for value in values] if kind.inner == "uuid" else values
+
+
+def texts_for_uuids(values: Iterable[Any]) -> list[Any]:
+    """Values with a text for each UUID, inside of lists and dicts too."""
+    return [_text_for_uuid(value) for value in values]
+
+
+def _text_for_uuid(value: Any) -> Any:
+    if isinstance(value, UUID):
+        return str(value)
+    if isinstance(value, dict):
+        return dict(zip(value, map(_text_for_uuid, value.values()), strict=True))
+    return texts_for_uuids(value) if isinstance(value, list) else value
 
 
 def closed(array: Any, kind: LogicalType) -> Any:
@@ -77,7 +141,7 @@ def closed(array: Any, kind: LogicalType) -> Any:
         return _each_value(array, bytes.hex, pa.string())
     if name == "boolean":
         return array.cast(pa.int8()).cast(pa.int64())
-    if name in ("number", "float", "symbol"):
+    if name in ("number", "float", "symbol", "uuid"):
         return array
     done = (array.cast(pa.int32()) if name == "date" else array).cast(pa.int64())
     unit = 1 if name == "date" else _DAY
@@ -146,8 +210,25 @@ def _where_there(array: pa.Array, values: pa.Array) -> pa.Array:
     return pc.if_else(array.is_valid(), values, pa.scalar(None, values.type))
 
 
+def _uuid_texts(array: pa.Array) -> pa.Array:
+    """UUIDs of 16 bytes as the texts that the engine has."""
+    values = array.fill_null(b"\0" * _BYTES)
+    first = _BYTES * values.offset
+    digits = hexlify(values.buffers()[1].to_pybytes()[first : first + _BYTES * len(values)])
+    texts = np.full((len(values), _TEXT), ord("-"), np.uint8)
+    texts[:, _PLACES] = np.frombuffer(digits, np.uint8).reshape(-1, 2 * _BYTES)
+    buffers = [None, pa.py_buffer(texts.tobytes())]
+    done = pa.Array.from_buffers(pa.binary(_TEXT), len(values), buffers)
+    return _where_there(array, done.cast(pa.string()))
+
+
 _BYTES: Final = 16
-"""Of a decimal."""
+"""Of a decimal, and of a UUID."""
+_TEXT: Final = 36
+"""Characters of a UUID."""
+_PLACES: Final = [place for place in range(_TEXT) if place not in (8, 13, 18, 23)]
+"""Of its digits; hyphens are between."""
+_CANONICAL: Final = "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"
 _SIGN: Final = np.array([0x80] + [0] * (_BYTES - 1), np.uint8)
 
 

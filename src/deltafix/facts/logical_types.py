@@ -1,14 +1,14 @@
 """Logical types: values of tables that the engine holds as numbers or texts, and how.
 
-`boolean`, `date`, `time`, `timestamp`, `timestamptz`, `decimal(p, s)` and `blob`, as SQL has them,
-and of each, and of `number`, `float` and `symbol`, the type with a question mark whose values may
-be missing: None in Python, NULL in tables, `nil` in rules, where `[x]` opens those that are there.
-The engine holds days and microseconds since 1970, microseconds since midnight, 0 and 1, hexadecimal
-digits, units of the last digit (of more than 18 digits as the texts of `facts.wide`), and what may
-be missing as a record of one field. Invariant: `write` and `read` are inverse on the values that a
-type has and keep their order; `write` refuses all others and rounds nothing. `deltafix.sql.types`
-has the same values under SQL's names. Nothing here imports pyarrow: whole columns are
-`facts.logical_arrow`'s.
+`boolean`, `date`, `time`, `timestamp`, `timestamptz`, `decimal(p, s)`, `blob` and `uuid`, as SQL
+has them, and of each, and of `number`, `float` and `symbol`, the type with a question mark whose
+values may be missing: None in Python, NULL in tables, `nil` in rules, where `[x]` opens those that
+are there. The engine holds days and microseconds since 1970, microseconds since midnight, 0 and 1,
+hexadecimal digits (of a UUID in small letters, with hyphens), units of the last digit (of more than
+18 digits as the texts of `facts.wide`), and what may be missing as a record of one field.
+Invariant: `write` and `read` are inverse on the values that a type has and keep their order;
+`write` refuses all others and rounds nothing. `deltafix.sql.types` has the same values under SQL's
+names. Nothing here imports pyarrow: whole columns are `facts.logical_arrow`'s.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from decimal import Decimal
 from functools import cache
 from math import isfinite
 from typing import Any, Final
+from uuid import UUID
 
 from deltafix.facts.values import (
     FLOAT_DIGITS,
@@ -177,6 +178,9 @@ _MOMENT: Final = re.compile(
 _CLOCK: Final = re.compile(r"\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?", re.ASCII)
 _DIGITS: Final = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?", re.ASCII)
 _HEX: Final = re.compile(r"(?:\\x)?((?:[0-9a-fA-F]{2})*)")
+_UUID: Final = re.compile(r"(\{)?(?:[0-9a-fA-F]{4}-?){7}[0-9a-fA-F]{4}(?(1)\})")
+"""As PostgreSQL reads one: a hyphen behind any four digits, braces around all."""
+_UUID_BYTES: Final = 16
 
 
 def write_day(value: Any) -> int | None:
@@ -306,6 +310,22 @@ def _parse_bytes(text: str) -> bytes | None:
     return None if match is None else bytes.fromhex(match[1])
 
 
+def _write_uuid(value: Any) -> str | None:
+    """A UUID's digits in small letters, with hyphens: texts that sort as the numbers do.
+
+    Many doors have it as a text or as its bytes, as Arrow and drivers of databases do.
+    """
+    if isinstance(value, str):
+        value = _parse_uuid(value)
+    elif isinstance(value, bytes) and len(value) == _UUID_BYTES:
+        value = UUID(bytes=value)
+    return str(value) if isinstance(value, UUID) else None
+
+
+def _parse_uuid(text: str) -> UUID | None:
+    return UUID(text) if _UUID.fullmatch(text) else None
+
+
 _PLAIN: Final = {
     kind.name: kind
     for kind in (
@@ -336,6 +356,10 @@ _PLAIN: Final = {
         LogicalType(
             "blob", "symbol", _write_bytes, bytes.fromhex, _parse_bytes, "bytes", "00ff",
             bytes,
+        ),
+        LogicalType(
+            "uuid", "symbol", _write_uuid, UUID, _parse_uuid, "a uuid.UUID, or its text",
+            "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", UUID,
         ),
     )
 }  # fmt: skip

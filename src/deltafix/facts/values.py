@@ -18,6 +18,7 @@ from datetime import date, datetime, time
 from decimal import Decimal
 from numbers import Number
 from typing import Any, Final, Literal, TypeAlias, cast
+from uuid import UUID
 
 from deltafix.errors import TypeMismatchError
 
@@ -53,7 +54,7 @@ class Branch:
         return show_value(self)
 
 
-Logical: TypeAlias = bool | date | time | Decimal | bytes
+Logical: TypeAlias = bool | date | time | Decimal | bytes | UUID
 """A value of a logical type; a datetime is a date."""
 
 Value: TypeAlias = int | float | str | tuple["Value", ...] | Branch | Logical | None

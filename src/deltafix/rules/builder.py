@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, fields
 from datetime import date, datetime, time
 from types import MappingProxyType, NoneType, UnionType
 from typing import Final, TypeAlias, get_args
+from uuid import UUID
 
 from deltafix.diagnostics import suggest
 from deltafix.errors import ProgramError
@@ -47,6 +48,7 @@ _COLUMNS: Final[dict[type, str]] = {
     time: "time",
     datetime: "timestamp",
     bytes: "blob",
+    UUID: "uuid",
 }
 _BASES: Final[dict[str, BaseType]] = {
     "number": "number",

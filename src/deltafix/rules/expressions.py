@@ -15,6 +15,7 @@ from datetime import date, datetime, time
 from decimal import Decimal
 from types import EllipsisType
 from typing import Any, Final, Never, Protocol, TypeAlias
+from uuid import UUID
 
 from deltafix.errors import ProgramError
 from deltafix.facts.values import FLOAT_DIGITS, Logical, logical_text
@@ -125,7 +126,17 @@ _PARENTHESES: Final = (
 )
 
 Operand: TypeAlias = (
-    TermExpr | int | float | str | date | Decimal | bytes | EllipsisType | tuple[Any, ...] | None
+    TermExpr
+    | int
+    | float
+    | str
+    | date
+    | Decimal
+    | bytes
+    | UUID
+    | EllipsisType
+    | tuple[Any, ...]
+    | None
 )
 """What may stand in an atom or a comparison; `...` is `_`, a tuple a record, None `nil`."""
 
@@ -186,12 +197,14 @@ def _logical(value: Logical) -> Term:
         if len(value.as_tuple().digits) <= FLOAT_DIGITS:
             return Const(float(value), "float", here())
         return Const(text, "symbol", here())
-    kind = "boolean" if isinstance(value, bool) else "blob" if isinstance(value, bytes) else "date"
-    if isinstance(value, time):
-        kind = "time"
+    kind = next((name for of, name in _NAMES.items() if isinstance(value, of)), "date")
     if isinstance(value, datetime):
         kind = "timestamp" if value.utcoffset() is None else "timestamptz"
     return Call("as", (Const(text, "symbol", here()), Const(kind, "symbol", here())), here())
+
+
+_NAMES: Final[dict[type, str]] = {bool: "boolean", bytes: "blob", time: "time", UUID: "uuid"}
+"""Logical types by class, but for days and moments."""
 
 
 class FormulaExpr:

@@ -90,7 +90,7 @@ def _converts(given: str, wanted: str) -> bool:
     if {given, wanted} <= numbers:
         return True
     if "number" in (given, wanted):
-        return "blob" not in (given, wanted) and wanted != "symbol"
+        return not {"blob", "uuid", "symbol"} & {given, wanted}
     return {given, wanted} == {"date", "timestamp"} or (given, wanted) == ("timestamp", "time")
 
 

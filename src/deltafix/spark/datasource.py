@@ -61,8 +61,12 @@ _TYPES = {
     "TIMESTAMPTZ": pa.timestamp("us", "UTC"),
     "TIME": pa.string(),
     "INTERVAL": pa.string(),
+    "UUID": pa.string(),
 }
-"""Arrow's type for what a manifest calls a column's: the engine's types, and SQL's."""
+"""Arrow's type for what a manifest calls a column's: the engine's types, and SQL's.
+
+Logical types of rules have SQL's names, in small letters.
+"""
 
 Columns = list[tuple[str, pa.DataType]]
 """Names, and Arrow's types."""
@@ -90,6 +94,7 @@ class _Declared:
 
     def _type(self) -> pa.DataType:
         word = self._words.pop()
+        word = word if word in _TYPES else word.upper()
         kind = self._composed(word) if self._words[-1] == "(" else _TYPES[word]
         while self._words[-1] == "[]":
             self._words.pop()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+import uuid
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal, InvalidOperation
@@ -28,6 +29,7 @@ from deltafix.sql.types import (
     TIME,
     TIMESTAMP,
     TIMESTAMPTZ,
+    UUID,
     SqlType,
     SqlValue,
     Struct,
@@ -70,6 +72,8 @@ def cast(
         return _of_bytes(given, wanted, dialect)
     if wanted is TEXT:
         return _to_text(given, dialect)
+    if UUID in (given, wanted):
+        return partial(_text_to_uuid, dialect=dialect) if given is TEXT else None
     if INTERVAL in (given, wanted):
         return partial(_text_to_interval, dialect=dialect) if given is TEXT else None
     if TIME in (given, wanted):
@@ -464,6 +468,14 @@ def _text_to_truth(text: str, *, dialect: str) -> bool:
     return truth
 
 
+def _text_to_uuid(text: str, *, dialect: str) -> uuid.UUID:
+    """With hyphens anywhere in DuckDB's dialect."""
+    digits = UUID.write(text.replace("-", "") if dialect == "duckdb" else text)
+    if digits is None:
+        raise ValueError(f"{shown(text)} is no UUID; {written_so(UUID)}")
+    return uuid.UUID(digits)
+
+
 # --- to days and moments -------------------------------------------------------------------------
 
 
@@ -509,7 +521,9 @@ def _read(text: str, kind: SqlType, form: re.Pattern[str] = _WRITTEN) -> datetim
 
 
 def written_so(kind: SqlType) -> str:
-    """How a day or a moment is written, for whoever wrote it in another way."""
+    """How a day, a moment or a UUID is written, for whoever wrote it in another way."""
+    if kind is UUID:
+        return "write a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11, 32 hexadecimal digits"
     if kind is INTERVAL:
         return "write 1 month 2 days 03:00:00"
     if kind is TIME:

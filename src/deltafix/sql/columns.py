@@ -8,6 +8,7 @@ what is wrong.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator, Sequence
 from datetime import date
 from functools import cached_property
@@ -19,10 +20,10 @@ import pyarrow as pa
 from deltafix.facts.arrow import ARROW_TYPES, is_tabular, settled_floats, to_table
 from deltafix.facts.schema import Row
 from deltafix.facts.values import canonical, shown
-from deltafix.sql.cursor import arrow_type
+from deltafix.sql.cursor import array_of
 from deltafix.sql.logical import SqlLogical, is_beyond_day, python_value
 from deltafix.sql.text import Statement
-from deltafix.sql.types import MOST_DIGITS, NARROW_DIGITS, TIME, Column, SqlType
+from deltafix.sql.types import MOST_DIGITS, NARROW_DIGITS, TIME, UUID, Column, SqlType
 
 if TYPE_CHECKING:
     from deltafix.sql.builder import Relation
@@ -35,6 +36,7 @@ _PLAIN: Final[dict[str, type]] = {
     "truth": bool,
     "bytes": bytes,
     "days": date,
+    "uuid": uuid.UUID,
 }
 """The one Python type that a column's values have, by how the engine holds them."""
 
@@ -146,13 +148,13 @@ def coded(column: Column, values: Sequence[Any] | pa.ChunkedArray) -> pa.Array |
 
 def _of_values(kind: SqlType, values: Sequence[Any]) -> pa.Array | None:
     """Python values as a column of Arrow, if they are of the one type that needs no conversion."""
-    wanted = arrow_type(kind)
-    if kind.is_decimal:
-        wanted = pa.decimal128(MOST_DIGITS if kind.is_wide else NARROW_DIGITS, kind.scale)
-    elif not set(map(type, values)) <= {_PLAIN.get(kind.code), type(None)}:
+    if not kind.is_decimal and not set(map(type, values)) <= {_PLAIN.get(kind.code), type(None)}:
         return None
     try:
-        return pa.array(values, wanted)
+        if kind.is_decimal:
+            digits = MOST_DIGITS if kind.is_wide else NARROW_DIGITS
+            return pa.array(values, pa.decimal128(digits, kind.scale))
+        return array_of(values, kind)
     except (pa.ArrowException, ValueError, TypeError):
         return None
 
@@ -172,8 +174,9 @@ def _is_plain(kind: SqlType, given: pa.DataType) -> bool:
         return bool(pa.types.is_decimal(given) or pa.types.is_integer(given))
     if kind.is_integer:
         return bool(pa.types.is_integer(given))
-    if kind.is_time:
-        return bool(pa.types.is_temporal(given)) and SqlLogical(kind, nullable=True).takes(given)
+    if kind.is_time or kind is UUID:
+        is_one = kind is UUID or pa.types.is_temporal(given)
+        return bool(is_one) and SqlLogical(kind, nullable=True).takes(given)
     return given in _ARROW.get(kind.code, ())
 
 

@@ -13,7 +13,16 @@ from deltafix.diagnostics import plural
 from deltafix.errors import SqlOperationalError
 from deltafix.facts.logical import cell
 from deltafix.facts.relation_delta import SHOWN, Tabular, html_table
-from deltafix.sql.types import INTERVAL, NULL, Column, SqlType, SqlValue, optional_of, shown_rows
+from deltafix.sql.types import (
+    INTERVAL,
+    NULL,
+    UUID,
+    Column,
+    SqlType,
+    SqlValue,
+    optional_of,
+    shown_rows,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,7 +30,7 @@ if TYPE_CHECKING:
     from deltafix.sql.connection import Connection
     from deltafix.sql.parameters import Parameters
 
-__all__ = ["Cursor", "arrow_type", "as_arrow"]
+__all__ = ["Cursor", "array_of", "arrow_type", "as_arrow"]
 
 
 def arrow_type(kind: SqlType) -> Any:
@@ -43,14 +52,20 @@ def arrow_type(kind: SqlType) -> Any:
     return logical_arrow.arrow_type(optional_of(kind))
 
 
+def array_of(values: Sequence[Any], kind: SqlType) -> pa.Array:
+    """Values of a type, as callers have them, as one column of Arrow."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    from deltafix.facts.logical_arrow import texts_for_uuids  # noqa: PLC0415
+
+    return pa.array(texts_for_uuids(values) if kind.has(UUID) else values, arrow_type(kind))
+
+
 def as_arrow(rows: Sequence[Sequence[Any]], columns: Sequence[Column]) -> pa.Table:
     """Rows, as callers have them, as an Arrow table with the types of their columns."""
     import pyarrow as pa  # noqa: PLC0415  only when a table is asked for
 
-    arrays = [
-        pa.array([row[n] for row in rows], arrow_type(column.type))
-        for n, column in enumerate(columns)
-    ]
+    arrays = [array_of([row[n] for row in rows], column.type) for n, column in enumerate(columns)]
     return pa.Table.from_arrays(arrays, names=[column.name for column in columns])
 
 

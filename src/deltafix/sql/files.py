@@ -1,9 +1,9 @@
 """Tables from files, and views to files: Parquet and CSV by Arrow.
 
 Invariant: a value of a file is one of its column's type, or the file is refused, with the line, the
-column and the value; NULL is an empty field of CSV, empty text is written `""`, an array is JSON,
-a BLOB hexadecimal digits. Nothing is rounded. Arrow reads; what it refuses is read again here, line
-by line, to say where and what.
+column and the value; NULL is an empty field of CSV, empty text is written `""`, an array is JSON, a
+BLOB hexadecimal digits, a UUID in whichever form. Nothing is rounded. Arrow reads; what it refuses
+is read again here, line by line, to say where and what.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from deltafix.sql.casts import cast, written_so
 from deltafix.sql.cursor import arrow_type
 from deltafix.sql.intervals import given
 from deltafix.sql.logical import SqlLogical, python_value
-from deltafix.sql.types import BLOB, INTERVAL, TEXT, TIME, Column, SqlType, row_as_sql
+from deltafix.sql.types import BLOB, INTERVAL, TEXT, TIME, UUID, Column, SqlType, row_as_sql
 
 if TYPE_CHECKING:
     from deltafix.sql.connection import Connection
@@ -248,7 +248,8 @@ def _read_csv(path: Path, columns: Sequence[Column], delimiter: str, nulls: Null
         for name, kind in kinds.items():
             if name in table.column_names and pa.types.is_decimal(kind):
                 _bounded(table.column(name))
-        odd = [column for column in columns if column.name in as_text or column.type.is_time]
+        read = (column for column in columns if column.type.is_time or column.type is UUID)
+        odd = [*read, *(column for column in columns if column.name in as_text)]
     except (pa.ArrowInvalid, UnicodeDecodeError):  # Arrow takes any bytes for names
         _refuse_lines(path, data, columns, delimiter)
         as_texts = dict.fromkeys((column.name for column in columns), pa.string())
@@ -405,7 +406,7 @@ def _way_out(value: Any, column: Column) -> str:
         return "; what a file says is not rounded, as INSERT rounds it"
     if isinstance(value, str) and kind.is_nested:
         return '; it is written as JSON: [1, null], or {"a": "x"}, its quotes doubled'
-    if isinstance(value, str) and (kind.is_time or kind in (INTERVAL, TIME)):
+    if isinstance(value, str) and (kind.is_time or kind in (INTERVAL, TIME, UUID)):
         return f"; {written_so(kind)}"
     if isinstance(value, str) and kind is BLOB:
         return "; it is written as hexadecimal digits: \\x00ff"
@@ -430,7 +431,7 @@ def _is_text(kind: Any) -> bool:
 def _held(values: Any, column: Column) -> Any:
     """Values of Parquet as those of a column. Raises ArrowException where one is none."""
     kind = arrow_type(column.type)
-    if values.type == kind and not _has(kind, pa.types.is_temporal):
+    if values.type == kind and not (_has(kind, pa.types.is_temporal) or column.type.has(UUID)):
         return values
     # whole numbers that others keep as floats, numbers that are to be text
     is_rounded = _has(values.type, pa.types.is_decimal) and _has(kind, pa.types.is_floating)

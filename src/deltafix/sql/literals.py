@@ -7,6 +7,7 @@ that type (`typed`).
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time
@@ -30,6 +31,7 @@ from deltafix.sql.types import (
     TIME,
     TIMESTAMP,
     TIMESTAMPTZ,
+    UUID,
     SqlType,
     SqlValue,
     decimal_type,
@@ -78,6 +80,8 @@ def literal(value: SqlValue) -> Scalar:
         kind = TIME
     elif isinstance(value, bytes):
         kind = BLOB
+    elif isinstance(value, uuid.UUID):
+        kind = UUID
     elif isinstance(value, Interval):
         kind = INTERVAL
     else:

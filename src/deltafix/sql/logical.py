@@ -1,7 +1,8 @@
 """SQL's types as logical types of columns: NULLs, booleans, times, decimals, bytes, nested ones.
 
 A TIME and an INTERVAL are texts outside, as DuckDB and CSV have them, `1 month 2 days 03:00:00`:
-Spark has no type of a time of day, and as little as Parquet one of three parts.
+Spark has no type of a time of day, and as little as Parquet one of three parts. A UUID is a text in
+Arrow, too (`facts.logical_arrow`).
 
 Invariant: of a value that Arrow has as text, or as another type, it is asked what SQL's assignment
 asks (`sql.casts`); nothing is rounded, so a value either is one of the type's or is refused. Whole
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
@@ -26,7 +28,7 @@ import pyarrow.compute as pc
 from deltafix.facts.arrow import ARROW_TYPES, VIEWS, settled_floats
 from deltafix.facts.json_rows import json_object
 from deltafix.facts.logical import as_columns
-from deltafix.facts.logical_arrow import closed, opened, takes
+from deltafix.facts.logical_arrow import closed, converted, opened, takes
 from deltafix.facts.logical_types import LogicalType
 from deltafix.facts.shapes import Shape
 from deltafix.facts.values import encodable, write_value
@@ -43,6 +45,7 @@ from deltafix.sql.types import (
     NULLABLE_TYPES,
     TEXT,
     TIME,
+    UUID,
     Column,
     SqlType,
     encode,
@@ -83,6 +86,11 @@ class SqlLogical:
         if self.rules is not None:
             return self.rules.name
         return self.type.name + ("" if self.nullable else " NOT NULL")
+
+    @property
+    def name(self) -> str:
+        """What SQL calls it, whether or not NULL is one of its values."""
+        return self.type.name
 
     @property
     def like(self) -> str:
@@ -176,6 +184,8 @@ class SqlLogical:
         if self.type is INTERVAL:
             return self._each(array, self._of_value)
         try:
+            if self.type is UUID:
+                return converted(array, optional_of(UUID))
             done, wanted = array, arrow_type(self.type)
             if not array.type.equals(wanted):
                 if {True, False} == {*map(pa.types.is_decimal, (wanted, array.type))} and (
@@ -194,6 +204,10 @@ class SqlLogical:
         is_none = to_numpy_mask(pc.fill_null(pc.equal(array, ""), True))
         if self.type.is_nested:
             return self._cast(_of_json(array, self.type)), is_none
+        if self.type is UUID:  # all at once: one by one took five times as long
+            with suppress(ValueError):
+                texts = pc.if_else(pa.array(is_none), pa.scalar(None, array.type), array)
+                return converted(texts, optional_of(UUID)), is_none
         kind = self.rules
         read = partial(from_text, kind=self.type) if kind is None else kind.from_text
         return self._each(array, read), is_none

@@ -77,12 +77,11 @@ def element_of(
 
 def array(scalars: Scalars, node: exp.Expr) -> Scalar:
     """`[a, b]`, `ARRAY[a, b]`."""
-    values = [scalars.compile(element) for element in node.expressions]
-    if len(values) == 1 and isinstance(node.expressions[0], exp.Comprehension):
-        return values[0]
-    kind = scalars.one_type(node, values)
+    if len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Comprehension):
+        return scalars.compile(node.expressions[0])
+    kind, values = scalars.one_type(node, node.expressions)
     array_kind = array_of(kind, scalars.statement, node)
-    parts = [scalars.converted(value, kind).compute for value in values]
+    parts = [value.compute for value in values]
     return Scalar(lambda row: tuple(part(row) for part in parts), array_kind, False)
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any, Final, NamedTuple, TypeAlias
+from uuid import UUID
 
 from deltafix.diagnostics import plural
 from deltafix.errors import SqlError
@@ -220,7 +221,9 @@ def _in_utc(moment: datetime) -> datetime:
     return moment
 
 
-_KINDS: Final = {type(value): literal(value).type for value in ("", 0.0, True, b"", None)}
+_KINDS: Final = {
+    type(value): literal(value).type for value in ("", 0.0, True, b"", UUID(int=0), None)
+}
 
 
 def kind_of(value: Any) -> SqlType | None:
@@ -268,8 +271,8 @@ def literal_of(statement: Statement, value: SqlValue, mark: exp.Expr) -> exp.Exp
         expression = written(value, statement.dialect)
     except ValueError as error:
         way_out = (
-            "give None, bool, int, float, str, bytes, date, time, datetime, timedelta, a Decimal "
-            "of 38 digits, a list, or a dict"
+            "give None, bool, int, float, str, bytes, date, time, datetime, timedelta, a UUID, a "
+            "Decimal of 38 digits, a list, or a dict"
         )
         raise statement.wrong(str(error), None, way_out) from None
     expression.meta.update({word: mark.meta[word] for word in ("start", "end")})
@@ -344,6 +347,8 @@ def written(value: SqlValue, dialect: str) -> exp.Expr:
         return _cast(value.isoformat(), "DATE")
     if isinstance(value, time) and fits(value, TIME):
         return _cast(value.isoformat(), "TIME")
+    if isinstance(value, UUID):
+        return _cast(str(value), "UUID")
     interval = intervals.given(value)
     if isinstance(interval, intervals.Interval) and fits(interval, INTERVAL):
         return _cast(str(interval), "INTERVAL")

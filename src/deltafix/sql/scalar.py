@@ -48,6 +48,7 @@ from deltafix.sql.literals import (
     typed,
     whole,
 )
+from deltafix.sql.signatures import common
 from deltafix.sql.text import Statement, exp
 from deltafix.sql.types import (
     BEYOND,
@@ -63,6 +64,7 @@ from deltafix.sql.types import (
     TEXT,
     TIME,
     TIMESTAMP,
+    UUID,
     Column,
     SqlType,
     common_type,
@@ -124,6 +126,9 @@ _CHANGING_NAMES: Final = (
     "TRANSACTION_TIMESTAMP", "UNIX_TIMESTAMP",
 )  # fmt: skip
 """Functions whose value is another one the next time."""
+_RANDOM_UUIDS: Final = (
+    "GEN_RANDOM_UUID", "UUID", "UUID_GENERATE_V1", "UUID_GENERATE_V4", "UUIDV4", "UUIDV7",
+)  # fmt: skip
 
 
 _CHAINED: Final = (exp.Add, exp.Sub, exp.Mul, exp.DPipe)
@@ -216,6 +221,12 @@ class Scalars:
             raise self.statement.refused("a row of values, (a, b),", node, way_out)
         if function is None:
             name = self.statement.called(node)
+            if name.upper() in _RANDOM_UUIDS:
+                way_out = (
+                    "it is another one each time: make it where the row comes from, and give it as "
+                    "a parameter, uuid.uuid4() in Python"
+                )
+                raise self.statement.refused(name, node, way_out)
             if isinstance(node, _CHANGING) or name.upper() in _CHANGING_NAMES:
                 way_out = (
                     "it changes without an edit: give its value as a parameter, or keep it in a "
@@ -265,7 +276,7 @@ class Scalars:
         for key in function.arguments:
             value = given.get(key, ())
             args.extend(value if isinstance(value, list) else [value] if value != () else [])
-        values = [self.compile(arg) for arg in args]
+        values = self.alike(args) if function.unites else [self.compile(arg) for arg in args]
         if isinstance(node, exp.DPipe | exp.Concat | exp.ConcatWs):
             short = self.statement.dialect == "postgres" and not isinstance(node, exp.DPipe)
             values = [self.as_text(value, values, short=short) for value in values]
@@ -330,12 +341,12 @@ class Scalars:
         return self.function(node, replace(function, result=lambda _: kind))
 
     def as_text(self, scalar: Scalar, beside: Sequence[Scalar], *, short: bool) -> Scalar:
-        """A number, a day or a moment that is put together with a text, as CAST makes it one.
+        """A number, a day, a UUID that is put together with a text, as CAST makes it one.
 
         A BOOLEAN is its first letter if it is to be `short`.
         """
         kind = scalar.type
-        is_plain = kind.is_numeric or kind in (DATE, TIME, TIMESTAMP)
+        is_plain = kind.is_numeric or kind in (DATE, TIME, TIMESTAMP, UUID)
         is_plain |= kind is BOOLEAN
         is_plain |= kind is INTERVAL and self.statement.dialect != "spark"
         if not is_plain or not any(other.type is TEXT for other in beside):
@@ -560,7 +571,7 @@ class Scalars:
         if all(constant(element) is not None for element in node.expressions):
             pairs = [self.pair(test, test.this, test.expression) for test in tests]
             kinds = {left.type for left, _, _ in pairs}
-            if len(kinds) == 1 and all(kind == TEXT or kind.is_integer for kind in kinds):
+            if len(kinds) == 1 and all(kind in (TEXT, UUID) or kind.is_integer for kind in kinds):
                 with suppress(ValueError):  # one that is none is told where a row asks for it
                     return _among(pairs[0][0], [right for _, right, _ in pairs])
         parts = [self.comparison(test) for test in tests]
@@ -584,6 +595,8 @@ class Scalars:
         convert = cast(inner.type, kind, tries=tries, dialect=self.statement.dialect)
         if convert is None:
             message, way_out = f"no cast from {inner.type.name} to {kind.name}", "write CASE"
+            if UUID in (kind, inner.type):
+                way_out = "a UUID is cast to TEXT, and a TEXT to a UUID"
             if INTERVAL in (kind, inner.type):
                 way_out = "EXTRACT(EPOCH FROM x) has its seconds, TO_SECONDS(n) makes one of them"
             if kind.is_nested or inner.type.is_nested:
@@ -639,10 +652,9 @@ class Scalars:
                 branch.this if subject is None else exp.EQ(this=subject, expression=branch.this)
             )
             tests.append(self.truth(node, condition))
-        values = [self.compile(branch.args["true"]) for branch in ifs]
-        values.append(literal(None) if default is None else self.compile(default))
-        kind = self.one_type(node, values)
-        values = [self.converted(value, kind) for value in values]
+        results = [branch.args["true"] for branch in ifs]
+        results.append(exp.Null() if default is None else default)
+        kind, values = self.one_type(node, results)
         branches = list(zip([t.compute for t in tests], values, strict=False))
         last = values[-1]
 
@@ -666,16 +678,24 @@ class Scalars:
             nullable=True,
         )
 
-    def one_type(self, node: exp.Expr, values: list[Scalar]) -> SqlType:
-        """The common type of alternatives."""
-        kind = NULL
+    def alike(self, nodes: Sequence[exp.Expr]) -> list[Scalar]:
+        """Alternatives: a literal in quotes is of the type of the others, but in Spark."""
+        values = [self.compile(node) for node in nodes]
+        kind = common([value.type for value in values if value.type is not TEXT])
+        if kind is None or self.statement.dialect == "spark":
+            return values
+        return [self.compile(typed(node, kind)) for node in nodes]
+
+    def one_type(self, node: exp.Expr, nodes: Sequence[exp.Expr]) -> tuple[SqlType, list[Scalar]]:
+        """The common type of alternatives, and these as ones of it."""
+        kind, values = NULL, self.alike(nodes)
         for value in values:
             both = common_type(kind, value.type)
             if both is None:
                 message = f"{node.key.upper()} of {kind.name} and {value.type.name}"
                 raise self.statement.wrong(message, node, "CAST(... AS ...) to one type")
             kind = both
-        return kind
+        return kind, [self.converted(value, kind) for value in values]
 
 
 def _attempted(compute: Compute) -> Compute:
@@ -819,7 +839,7 @@ def _fitting(
 
 
 def _among(subject: Scalar, others: Sequence[Scalar]) -> Scalar:
-    """Whether a text or a whole number is among constants: its value is computed once."""
+    """Whether a text, a UUID or a whole number is among constants: its value is computed once."""
     values = {other.compute(()) for other in others}
     missing = None if None in values else False
 

@@ -5,7 +5,7 @@ NULL holds the bare value, so it pays nothing for NULLs elsewhere. The engine ha
 bits for what SQL tells apart: booleans are 0 and 1, dates days and timestamps microseconds since
 1970, times those since midnight, a DECIMAL(p, s) its value times 10^s; of more than 18 digits, that
 number is a text (`facts.wide`). Arrays and structs are texts (`sql.arrays`), intervals too
-(`sql.intervals`), and a BLOB is its hexadecimal digits.
+(`sql.intervals`); a BLOB and a UUID are their hexadecimal digits.
 Invariant: `encode` and `decode` are inverse on the values that a type has, and keep their order;
 `encode` is the one door, and refuses all others. Casts between types are `sql.casts`'.
 """
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import decimal
 import math
+import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time
@@ -60,6 +61,7 @@ __all__ = [
     "TIME",
     "TIMESTAMP",
     "TIMESTAMPTZ",
+    "UUID",
     "Column",
     "SqlType",
     "SqlValue",
@@ -87,7 +89,7 @@ __all__ = [
 ]
 
 SqlValue: TypeAlias = (
-    "int | float | str | bytes | bool | Decimal | date | time | datetime | Interval "
+    "int | float | str | bytes | bool | Decimal | date | time | datetime | uuid.UUID | Interval "
     "| Sequence[SqlValue] | Mapping[str, SqlValue] | None"
 )
 
@@ -229,7 +231,7 @@ class SqlType:
     @property
     def zero(self) -> int | float | str:
         """The engine's value that stands where a column has no meaning."""
-        symbol = as_text(0) if self.is_wide else _NO_TIME if self is INTERVAL else ""
+        symbol = as_text(0) if self.is_wide else _NONE.get(self, "")
         zeros: dict[BaseType, int | float | str] = {"float": 0.0, "symbol": symbol}
         return zeros.get(self.base, 0)
 
@@ -282,13 +284,15 @@ TIME: Final = _of_rules("time", "microseconds of a day")
 TIMESTAMP: Final = _of_rules("timestamp", "microseconds")
 TIMESTAMPTZ: Final = _of_rules("timestamptz", "microseconds of UTC")
 BLOB: Final = _of_rules("blob", "bytes")
+UUID: Final = _of_rules("uuid", "uuid")
 INTERVAL: Final = SqlType(
     "INTERVAL", "symbol", "interval", intervals.as_text, intervals.from_text, length=intervals.size
 )
 NULL: Final = SqlType("NULL", "number", "nothing", lambda _: None)
 """The type of NULL where nothing else says one; it fits every type."""
 
-_NO_TIME: Final = INTERVAL.write(Interval())
+_NONE: Final = {INTERVAL: INTERVAL.write(Interval()), UUID: str(uuid.UUID(int=0))}
+"""Of types whose values are texts, and not any text."""
 
 BEYOND: Final = SqlType("DECIMAL", "number", "beyond", lambda _: None, digits=MOST_DIGITS + 1)
 """That of numbers as they are written with more digits: they are compared and cast, exactly.
@@ -445,14 +449,15 @@ _NAMES: Final = {
     "INTERVAL": INTERVAL,
     "BINARY": BLOB,
     "VARBINARY": BLOB,
+    "UUID": UUID,
 }
 _SPELLED: Final = ("INTEGER", "DECIMAL", *(name for name in _NAMES if name != "TIMESTAMPNTZ"))
 """Names that a misspelt one may have been meant for."""
 _BY_NAME: Final = {kind.name: kind for kind in (*_NAMES.values(), NULL)}
 _WAY_OUT = (
     "types are SMALLINT, INTEGER, BIGINT, DOUBLE, DECIMAL(18, 4), TEXT, VARCHAR, BOOLEAN, "
-    "DATE, TIME, TIMESTAMP, TIMESTAMPTZ, INTERVAL, BLOB, arrays of these: INTEGER[], INTEGER[][], "
-    "and STRUCT(a INTEGER, b TEXT)"
+    "DATE, TIME, TIMESTAMP, TIMESTAMPTZ, INTERVAL, BLOB, UUID, arrays of these: INTEGER[], "
+    "INTEGER[][], and STRUCT(a INTEGER, b TEXT)"
 )
 _KEPT_AS_TEXT = "keep it as TEXT: in DuckDB's dialect x ->> '$.a' reads it; or as STRUCT(a INTEGER)"
 _INSTEAD: Final = {
@@ -519,7 +524,8 @@ def written_type(statement: Statement, written: exp.Expr | None, node: exp.Expr)
                 return decimal_type(digits, scale)
             way_out = f"a DECIMAL has 1 to {MOST_DIGITS} digits, and no more behind the point"
             raise statement.refused(f"type {written.sql()}", node, way_out)
-        if kind is not None and not sizes and (kind, statement.dialect) != (TIME, "spark"):
+        is_there = kind not in (TIME, UUID) or statement.dialect != "spark"
+        if kind is not None and not sizes and is_there:
             return kind
     shown = "none" if written is None else written.sql()
     name = shown.partition("(")[0]
@@ -690,6 +696,7 @@ _PYTHON: Final = {
     TIMESTAMP: "datetime.datetime without a zone",
     TIMESTAMPTZ: "datetime.datetime with a zone, of a year between 1 and 9999 in UTC",
     BLOB: "bytes",
+    UUID: "uuid.UUID, or its text",
     INTERVAL: "deltafix.sql.Interval, datetime.timedelta, or Arrow's of whole microseconds",
 }
 

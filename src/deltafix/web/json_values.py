@@ -135,5 +135,6 @@ _VALID: Final = {
     "TIMESTAMP": 'ISO moments without a zone, as "2026-11-27T08:30:00"',
     "TIMESTAMPTZ": 'ISO moments with a zone, as "2026-11-27T08:30:00+00:00"',
     "INTERVAL": 'texts, as "1 month 2 days 03:00:00"',
+    "UUID": 'texts of 32 digits, as "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"',
     "BLOB": 'hexadecimal digits, as "\\\\x00ff"',
 }

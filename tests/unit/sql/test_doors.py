@@ -22,7 +22,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.generators.sql_values import VALUES, sent, told
+from tests.generators.sql_values import VALUES, in_arrow, sent, told
 
 import deltafix.sql
 from deltafix.cli.main import main
@@ -98,7 +98,7 @@ def test_a_type_comes_in_by_a_door_of_python(kind: str, door: str) -> None:
 
 
 def test_a_type_goes_out_by_each_door_of_python(kind: str) -> None:
-    wanted = list(map(told, VALUES[kind]))
+    wanted = [told(in_arrow(value)) for value in VALUES[kind]]
     with closing(made(kind)) as db:
         db.insert("t", rows_of(kind))
         for found in (db.execute("SELECT * FROM w"), db.delta("w")):

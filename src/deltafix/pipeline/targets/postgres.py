@@ -50,9 +50,16 @@ _LOGICAL = {
 }
 
 
+_OF_TEXTS = {"UUID": "uuid", "UUID[]": "uuid[]"}
+"""What Arrow has as texts and PostgreSQL has not, by SQL's name."""
+
+
 def _type(column: Column) -> str:
     """A column's type, and that it has no NULLs where it has none."""
-    shown = _TYPES[column.type] if column.logical is None else _named(column.logical.arrow)
+    if column.logical is None:
+        shown = _TYPES[column.type]
+    else:
+        shown = _OF_TEXTS.get(column.logical.name) or _named(column.logical.arrow)
     return shown + ("" if column.nullable else " NOT NULL")
 
 
