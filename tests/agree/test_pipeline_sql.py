@@ -43,7 +43,7 @@ VIEWS = 3 if EXAMPLES > 4 else 2
 KINDS = ("signed", "keyed", "snapshot", "rows")
 FORMATS = ("csv", "json", "parquet", "debezium")
 
-_SENT = re.compile(r"INTERVAL|\bTIME\b")
+_SENT = re.compile(r"INTERVAL|\bTIME\b|UUID")
 """Types whose values outputs have as texts."""
 
 Row = tuple[Any, ...]

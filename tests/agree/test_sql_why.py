@@ -28,7 +28,7 @@ import deltafix.sql
 from deltafix.sql.parameters import written
 from deltafix.sql.why import Reason
 
-CASES, ROWS = max(24, int(os.environ.get("DELTAFIX_EXAMPLES", "0")) // 10), 3
+CASES, ROWS = max(26, int(os.environ.get("DELTAFIX_EXAMPLES", "0")) // 10), 3
 LARGE = 300
 """Rows of a view that is not compared."""
 

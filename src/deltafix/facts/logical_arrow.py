@@ -213,8 +213,8 @@ def _where_there(array: pa.Array, values: pa.Array) -> pa.Array:
 def _uuid_texts(array: pa.Array) -> pa.Array:
     """UUIDs of 16 bytes as the texts that the engine has."""
     values = array.fill_null(b"\0" * _BYTES)
-    first = _BYTES * values.offset
-    digits = hexlify(values.buffers()[1].to_pybytes()[first : first + _BYTES * len(values)])
+    whole = np.frombuffer(values.buffers()[1] or b"", np.uint8).reshape(-1, _BYTES)
+    digits = hexlify(whole[values.offset : values.offset + len(values)].tobytes())
     texts = np.full((len(values), _TEXT), ord("-"), np.uint8)
     texts[:, _PLACES] = np.frombuffer(digits, np.uint8).reshape(-1, 2 * _BYTES)
     buffers = [None, pa.py_buffer(texts.tobytes())]
