@@ -1249,9 +1249,9 @@ def test_a_statement_with_parameters_is_read_once_and_runs_with_any(monkeypatch)
     read: list[str] = []
     real = parsing._parsed
 
-    def counted(words: str, *more: Any) -> Any:
+    def counted(words: str, *more: Any, **named: Any) -> Any:
         read.append(words)
-        return real(words, *more)
+        return real(words, *more, **named)
 
     monkeypatch.setattr(parsing, "_parsed", counted)
     insert = "INSERT INTO once VALUES (?, ?, ?)"
@@ -1302,9 +1302,9 @@ def test_a_text_that_differs_in_literals_is_read_twice_and_planned_once(monkeypa
     planned: list[str] = []
     real, compile_ = parsing._parsed, Scalars.compile
 
-    def counted(words: str, *more: Any) -> Any:
+    def counted(words: str, *more: Any, **named: Any) -> Any:
         read.append(words)
-        return real(words, *more)
+        return real(words, *more, **named)
 
     def compiled(self: Scalars, node: Any) -> Any:
         planned.append(self.statement.verb)
