@@ -8,7 +8,7 @@ of a query is passed over: a clause that is not handled here is refused (`sql.ar
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 
@@ -363,7 +363,7 @@ def _left_alone(
     formulas: Formulas,
     size: int,
     keys: Sequence[Operand],
-    aggregates: Iterable[AggregateCall],
+    aggregates: Collection[AggregateCall],
 ) -> tuple[list[Formula], list[Formula]] | None:
     """The rows of a LEFT JOIN that have matches, and the rows of its left side.
 
@@ -375,7 +375,7 @@ def _left_alone(
     None where it is named elsewhere. `size`: of the body, without the arguments of aggregates.
     """
     left = formulas.left
-    if left is None:
+    if left is None or not aggregates:
         return None
     rest = [part for part in formulas.body[:size] if part is not left.whole]
     named = {*chain.from_iterable(map(occurrences, (*rest, *(key.term for key in keys))))}
