@@ -45,7 +45,7 @@ __all__ = ["Reason", "why", "why_not"]
 _ASKED: Final = "~asked"
 """The relation of a view's rows without what tells duplicates apart; no name in a text of SQL."""
 
-_AGGREGATED: Final = re.compile(r"[a-z_]+ over \d+ rows?\b")
+_AGGREGATED: Final = re.compile(r"[a-z_]+ over (?:more than )?\d+ rows?\b")
 """What a proof says of an aggregate; its other tests are the conditions of the query."""
 
 _FIRST: Final = re.compile(r"@@first_0_(\d+)_")

@@ -525,6 +525,9 @@ def test_why_says_what_a_negation_looked_for(db):
         len(why(db, "SELECT * FROM v WHERE day = '2026-01-31'")) == 6
     )  # a row that is there twice
     assert why(db, "SELECT * FROM n WHERE c > 1")[-1] == "  count over 2 rows"
+    db.execute("CREATE TABLE many (x INTEGER); CREATE VIEW total AS SELECT COUNT(*) AS n FROM many")
+    db.insert("many", [(n,) for n in range(51)])
+    assert why(db, "SELECT * FROM total")[-1] == "  count over more than 50 rows"
     gone = "there is no such row; EXPLAIN WHY NOT says what keeps a row out"
     assert why(db, "SELECT * FROM n WHERE c > 2") == [gone]
     assert db.why("SELECT * FROM n WHERE c > 2") == []
