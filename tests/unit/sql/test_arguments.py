@@ -301,8 +301,8 @@ def test_every_argument_that_is_listed_says_something(monkeypatch: pytest.Monkey
     parsed = parsing._parsed
     there, gone = list[exp.Expr](), set[tuple[Any, str]]()
 
-    def without(*args: Any) -> exp.Expr:
-        tree = parsed(*args)
+    def without(*args: Any, **named: Any) -> exp.Expr:
+        tree = parsed(*args, **named)
         there.append(tree)
         for node in tree.walk():
             for kind, key in gone:
