@@ -490,7 +490,8 @@ class _Terms:
     def advice(self, suggestions: Sequence[Sequence[Edit]]) -> Iterator[str]:
         """Suggestions as statements; those that a key of a table refuses are left out.
 
-        So are those of what has no rules, as a view that never has a row, and is no table.
+        So are those of what has no rules, as a view that never has a row, and is no table; and rows
+        of a table without a key, since an INSERT has not the number that they are told apart by.
         """
         for edits in suggestions:
             if any(name not in self._catalog.tables for _, name, _ in edits):
@@ -506,6 +507,8 @@ class _Terms:
                     where = equalities(known, self._dialect)
                     parts.append(f"DELETE FROM {written_name} WHERE {where}")  # noqa: S608  shown
                     continue
+                if relation.hidden:
+                    break
                 clashes = (
                     other
                     for key in table.keys

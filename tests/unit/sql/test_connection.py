@@ -851,6 +851,19 @@ def test_advice_is_written_in_the_dialect(dialect):
         assert rows(one, "SELECT x FROM v") == [("it's \\n",)]
 
 
+def test_no_insert_is_advised_into_a_table_without_a_key() -> None:
+    """It would be one more row, with a number of its own: QUALIFY leaves that out as well."""
+    with deltafix.sql.connect() as db:
+        db.execute(
+            "CREATE TABLE m (u INTEGER, d INTEGER); INSERT INTO m VALUES (1, 1), (1, 2); "
+            "CREATE VIEW f AS SELECT u, d FROM m "
+            "QUALIFY ROW_NUMBER() OVER (PARTITION BY u ORDER BY d DESC) = 1"
+        )
+        lines = db.execute("EXPLAIN WHY NOT SELECT * FROM f WHERE u = 1 AND d = 1").fetchall()
+        assert "leaves it out" in lines[1][0]
+        assert not any("INSERT" in line for (line,) in lines)
+
+
 @pytest.mark.parametrize(
     ("query", "message"),
     [
