@@ -226,8 +226,8 @@ def _literal(A, word, k):
 def _seek(A, word, k, first, second):
     """The first byte from `k` on of the text at a word that is `first`, with `second` behind it.
 
-    Any byte where that is -1; the text's length if there is none. Four bytes a step: byte by
-    byte, LIKE '%special%requests%' of 1.5 million comments was 350 ms, and is SEEK_MS.
+    Any byte where that is -1; the text's length if there is none. Four bytes a step: byte by byte,
+    3 million times LIKE '%special%requests%' were 350 ms of TPC-H's query 13, and are 180.
     """
     n = np.int64(A[word])
     firsts = first * 0x01010101

@@ -292,8 +292,8 @@ def grouped(builder: Builder, select: exp.Select, scope: Scope) -> Rows:
         shown = [*([] if by.several else keys), *args]  # of several sets, some leave a key out
         hidden = [operand for operand in dict.fromkeys(rows) if operand not in shown]
         source = builder.relation(columns, [operand.column("") for operand in hidden])
+        body = before.body if left is None else left[0]
         for number in range(len(by.sets)):
-            body = before.body if left is None else left[0]
             builder.head(source, [*by.row(number, keys), *args, *hidden], body)
         at = list(range(len(group)))
     else:
