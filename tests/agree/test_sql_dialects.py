@@ -145,7 +145,7 @@ OF_POSTGRES = (
     *("JSONB_EXTRACT_PATH_TEXT(({J})::jsonb,'a','b')", "({J})::jsonb->'a'->'b'->>{S}"),
     *("JSON_EXTRACT_PATH_TEXT(({J})::json,'a','0')", "JSONB_EXTRACT_PATH_TEXT(({J})::jsonb,'0')"),
     *("JSONB_EXTRACT_PATH(({J})::jsonb,'a')::TEXT", "(({J})::jsonb->'a')::jsonb->>'b'"),
-    *("LENGTH({X})", "{X} || {X}", "MD5({X})"),
+    *("LENGTH({X})", "{X} || {X}", "MD5({X})", "EXTRACT(EPOCH FROM TO_TIMESTAMP({P}))"),
 )
 OF_SPARK = (
     *("STARTSWITH({T},{H})", "ENDSWITH({T},{H})", "CONTAINS({T},{H})", "INSTR({T},{H})"),

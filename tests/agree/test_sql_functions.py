@@ -98,6 +98,8 @@ FORMS = (
     *("ATANH({F})", "{T} || {N}", "CONCAT({T},{N},{D})", "{P} || {T}", "CONCAT_WS('-',{T},{M})"),
     *("HOUR({M})", "MINUTE({M})", "SECOND({M})", "EPOCH({M})", "EPOCH({D})", "EPOCH_MS({M})"),
     *("EPOCH_US({M})", "EXTRACT(EPOCH FROM {M})", "EXTRACT(EPOCH FROM {M} - {M})"),
+    *("EPOCH(TO_TIMESTAMP({F}))", "EPOCH_US(TO_TIMESTAMP({P}))", "TO_TIMESTAMP({X})"),
+    *("EPOCH_MS({N})", "MAKE_TIMESTAMP({H})", "EPOCH_US(MAKE_TIMESTAMP({N}))"),
     *("{M} - {M} > INTERVAL '30 minutes'", "{M} - {D} <= INTERVAL '2' MONTH", "{D} - {M} = {I}"),
     *("GENERATE_SERIES({D},{D},{I})", "RANGE({M},{M},{I})", "{J} ->> {K}", "{J} -> {K}"),
     *("JSON_EXTRACT({J},{K})", "JSON_EXTRACT_STRING({J},{K})", "({J} -> 'a') ->> 'b'"),

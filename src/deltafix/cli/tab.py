@@ -68,7 +68,7 @@ def sql_words(catalog: Catalog, before: str, typed: str) -> list[str]:
             )
         ]
         return [f"{alias}.{column}" for name in meant or named or shown for column in columns[name]]
-    words = [*_KEYWORDS, *(f"{name}(" for name in NAMES.split(", "))]
+    words = [*_KEYWORDS, *(f"{name}(" for name in sorted(NAMES))]
     if typed.islower():
         words = [word.lower() for word in words]
     return [*relations, *(column for name in named or shown for column in columns[name]), *words]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 import numpy as np
 
 from deltafix.engine.coded import CodedRows, numbered, places_among
-from deltafix.errors import SqlError
+from deltafix.errors import SqlDataError, SqlError
 from deltafix.kernel.values import NIL
 from deltafix.sql import reading
 from deltafix.sql.builder import Builder
@@ -28,7 +28,15 @@ from deltafix.sql.scans import Columns
 from deltafix.sql.setting import computed, set_positions, sound, to_insert, where_of
 from deltafix.sql.tables import ForeignKey, Table
 from deltafix.sql.text import Statement, cells_of, exp
-from deltafix.sql.types import NULL, Column, SqlType, SqlValue, decode_rows, row_as_sql
+from deltafix.sql.types import (
+    NULL,
+    Column,
+    SqlType,
+    SqlValue,
+    common_type,
+    decode_rows,
+    row_as_sql,
+)
 from deltafix.sql.upserts import Upsert, conflict_of
 from deltafix.sql.vectors import ByValueError
 
@@ -177,7 +185,7 @@ def _of_query(
     def edit_(connection: Connection, statement: Statement) -> Edit | CodedEdit:
         def by_row(result: reading.Result | None = None) -> Edit:
             result = result or reading.select(connection, statement, query)
-            return inserted(statement, table, wanted, result.rows)
+            return _of_result(statement, table, wanted, query, result)
 
         result = reading.coded(connection, statement, query, columns)
         edit: Edit | CodedEdit | None = None
@@ -210,9 +218,31 @@ def _by_name(
                 raise statement.unknown("column", name, names, query)
             if name in wanted[:index]:
                 raise statement.wrong(f"column {name!r} is given twice", query, "give it once")
-        return inserted(statement, table, wanted, result.rows)
+        return _of_result(statement, table, wanted, query, result)
 
     return _Plan(table, edit)
+
+
+def _of_result(
+    statement: Statement,
+    table: Table,
+    wanted: Sequence[str],
+    query: exp.Expr,
+    result: reading.Result,
+) -> Edit:
+    """A query's rows, to insert: of a value without a place its column is told if types differ."""
+    try:
+        return inserted(statement, table, wanted, result.rows)
+    except SqlDataError:
+        into = {column.name: column.type for column in table.relation.columns}
+        for position, (name, given) in enumerate(zip(wanted, result.columns, strict=True)):
+            if common_type(given.type, into[name]) is None:
+                message = f"column {name!r} takes {into[name].name}, not {given.type.name}"
+                heads = query.selects if isinstance(query, exp.Query) else []
+                node = heads[position] if len(heads) == len(wanted) else query
+                way_out = f"write CAST(... AS {into[name].name})"
+                raise statement.wrong(message, node, way_out) from None
+        raise
 
 
 def returned(statement: Statement, edit: Edit, node: exp.Expr) -> reading.Result:

@@ -393,24 +393,6 @@ def function_of(node: exp.Expr, dialect: str) -> Function | None:
     return function if function is not None and dialect in (function.only or (dialect,)) else None
 
 
-NAMES: Final = ", ".join(
-    sorted(
-        {
-            function.usage.split("(")[0]
-            for function in (
-                *FUNCTIONS.values(),
-                *NAMED.values(),
-                *text_functions.PADS.values(),
-                *OWN.values(),
-            )
-            if "(" in function.usage
-        }
-        | {"CONCAT", "NULLIF", "TRIM"}
-    )
-)
-"""What is offered where a function is not known."""
-
-
 _FAMILIES: Final = {
     "JSON": "of JSON, which is a TEXT, there are x -> '$.a', x ->> '$.a', JSON_EXTRACT_STRING",
     "LIST": "of arrays there are LEN, LIST_SORT, LIST_CONTAINS, LIST_CONCAT, LIST_SUM and others",
@@ -428,6 +410,17 @@ _WORDS: Final = {
 """Other names, and first words of names, of functions of a family."""
 
 
+NAMES: Final = {
+    "CONCAT", "NULLIF", "TRIM",
+    *(
+        function.usage.partition("(")[0]
+        for kind in (FUNCTIONS, NAMED, text_functions.PADS, OWN)
+        for function in kind.values()
+        if "(" in function.usage
+    ),
+}  # fmt: skip
+"""What a name that is not known may mean."""
+
 _NO_MAP: Final = "there is no type MAP: write a row for each key, SELECT x, COUNT(*) ... GROUP BY x"
 _NO_JSON: Final = "there is no type JSON: write a STRUCT, {'a': x}, and [x, y], which outputs have"
 _OTHERWISE: Final = {
@@ -441,17 +434,15 @@ _OTHERWISE: Final = {
 
 
 def instead_of(name: str, dialect: str) -> str:
-    """What there is where a function, in capitals, is not known: its family, or all."""
+    """What there is where a function, in capitals, is not known: its family, and where all are."""
     if name in _OTHERWISE:
         return _OTHERWISE[name]
     word = name.partition("_")[0]
     word = _WORDS.get(name) or _WORDS.get(word, word)
     family = _FAMILIES.get(word) if dialect == "duckdb" else None
-    if family is None:
-        more = "and those of days (EXTRACT, DATE_TRUNC), patterns (REGEXP_*), arrays and structs"
-        family = f"functions are {NAMES}, {more}"
-    page = "the page `SQL, construct by construct` has all"
-    return f"{family}: {page}; else compute it beforehand, or give it to create_function"
+    page = "the page `SQL, construct by construct` has all functions there are"
+    begins = page if family is None else f"{family}: {page}"
+    return f"{begins}; else compute it beforehand, or give it to deltafix.sql.create_function"
 
 
 COMPARISONS: Final[dict[type, str]] = {

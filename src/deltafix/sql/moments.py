@@ -191,14 +191,13 @@ def since(scalars: Scalars, node: exp.Expr) -> Scalar:
         argument = node.expressions[0] if len(node.expressions) == 1 else node
     is_one = argument is not node and argument is not None
     inner = scalars.compile(argument) if is_one else literal(1)
+    if name == "unixtotime" and (inner.type.is_numeric or node.args.get("scale") is None):
+        return _at(scalars, node, inner)
     of_interval = inner.type is INTERVAL and name != "strtounix"
     if not of_interval and inner.type not in (DATE, TIME, TIMESTAMP, TIMESTAMPTZ, NULL):
         message = f"{scalars.statement.called(node)} of {inner.type.name}"
         raise scalars.statement.wrong(message, node, "it takes a DATE, a TIMESTAMP, an INTERVAL")
-    scale = node.args.get("scale")
     unit = {"EPOCH_US": 1, "strtounix": 1_000_000, "unixtotime": 1_000}.get(name)
-    if name == "unixtotime" and (scale is None or scale.name != "3"):
-        raise scalars.statement.refused("TO_TIMESTAMP of a number", node, "add an INTERVAL to 1970")
     if inner.type is INTERVAL:
         read = _SINCE_OF_INTERVALS[unit]
         kind = DOUBLE if unit is None else BIGINT
@@ -211,6 +210,21 @@ def since(scalars: Scalars, node: exp.Expr) -> Scalar:
     is_rounded = name == "unixtotime" and inner.type is not TIME
     whole = in_wholes if is_rounded else intervals.cut
     return Scalar(strict(partial(whole, unit=unit), elapsed.compute), BIGINT, elapsed.nullable)
+
+
+def _at(scalars: Scalars, node: exp.Expr, number: Scalar) -> Scalar:
+    """TO_TIMESTAMP(seconds), EPOCH_MS(milliseconds), MAKE_TIMESTAMP(microseconds): since 1970."""
+    scale = node.args.get("scale")
+    if scale is None and (number.type.is_numeric or number.type is NULL):
+        seconds = scalars.converted(number, DOUBLE)
+        return Scalar(strict(times.after_seconds, seconds.compute), TIMESTAMPTZ, seconds.nullable)
+    unit = None if scale is None else {"3": 1_000, "6": 1}.get(scale.name)
+    if unit is None or not number.type.is_integer:
+        message = f"{scalars.statement.called(node)} of {number.type.name}"
+        way_out = "it takes seconds since 1970" if scale is None else "it takes a whole number"
+        raise scalars.statement.wrong(message, node, way_out)
+    compute = strict(lambda count: times.after(count * unit), number.compute)
+    return Scalar(compute, TIMESTAMP, number.nullable)
 
 
 _SINCE_OF_INTERVALS: Final[dict[int | None, Callable[[Interval], float]]] = {

@@ -24,7 +24,7 @@ from deltafix.sql.grouping import NUMBER, grouping
 from deltafix.sql.numbered import most_of, numbered
 from deltafix.sql.ranking import Rows, limited
 from deltafix.sql.scope import OUTER, Scope
-from deltafix.sql.stars import is_star, meant_in, stars, written_out
+from deltafix.sql.stars import is_star, meant_in, shown_name, stars, written_out
 from deltafix.sql.text import exp
 from deltafix.sql.types import BIGINT, NULL, Column, common_type
 from deltafix.sql.unnest import expand
@@ -230,18 +230,8 @@ def projection(formulas: Formulas, select: exp.Select) -> list[tuple[str, Operan
                 (column.name, operand) for column, operand in stars(formulas.scope, node)
             )
             continue
-        name = node.alias_or_name or _name(node, position)
-        outputs.append((name, formulas.operand(node.unalias())))
+        outputs.append((shown_name(node, position), formulas.operand(node.unalias())))
     return outputs
-
-
-def _name(node: exp.Expr, position: int) -> str:
-    inner = node
-    while isinstance(inner, exp.Filter | exp.WithinGroup):
-        inner = inner.this
-    if type(inner) in {exp.Explode, exp.Unnest}:
-        return "unnest"
-    return inner.key if isinstance(inner, exp.AggFunc) else f"column_{position + 1}"
 
 
 # --- GROUP BY ------------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ from deltafix.sql.query import rows, settled, unwrapped
 from deltafix.sql.ranking import is_all, number
 from deltafix.sql.scalar import Scalars, over
 from deltafix.sql.scope import Scope, Source
-from deltafix.sql.stars import is_more, is_star, meant_in, stars, written_out
+from deltafix.sql.stars import is_more, is_star, meant_in, shown_name, stars, written_out
 from deltafix.sql.subqueries import within
 from deltafix.sql.text import Statement, exp
 from deltafix.sql.types import Column, SqlType, SqlValue, common_type, decode, decode_rows
@@ -117,7 +117,7 @@ def select(
     query = written.copy()
     limit, offset = (query.args.pop(key, None) for key in ("limit", "offset"))
     order = query.args.get("order")
-    if not _picks(query):
+    if not has_distinct_on(query):
         query.args.pop("order", None)
     kept = _kept_order(connection, statement, query, known) if order is None else None
     width, orders = _ordered(statement, query, order or kept)
@@ -181,7 +181,7 @@ def _kept_order(
     return exp.Order(expressions=keys)
 
 
-def _picks(query: exp.Expr) -> bool:
+def has_distinct_on(query: exp.Expr) -> bool:
     """Whether its ORDER BY says which rows there are: that of DISTINCT ON does."""
     distinct = query.args.get("distinct")
     return isinstance(distinct, exp.Distinct) and bool(distinct.args.get("on"))
@@ -202,7 +202,9 @@ def _ordered(
     stars = any(isinstance(part, exp.Star) for head in heads for part in (head, head.this))
     names = [] if stars else [head.alias_or_name for head in heads]
     aliases = {head.alias: head.unalias() for head in heads if head.alias}
-    simple = isinstance(query, exp.Select) and (_picks(query) or not query.args.get("distinct"))
+    simple = isinstance(query, exp.Select) and (
+        has_distinct_on(query) or not query.args.get("distinct")
+    )
     orders: list[tuple[int | str, exp.Ordered]] = []
     named = any(is_more(part) for head in heads for part in head.find_all(exp.Star, exp.Columns))
     added = 0
@@ -603,7 +605,7 @@ def spelled(scope: Scope, shown: Sequence[exp.Expr]) -> list[tuple[str, exp.Expr
         if is_star(node):
             named.extend((column.name, column) for column, _ in stars(scope, node))
         else:
-            named.append((node.alias_or_name or f"column_{position + 1}", node.unalias()))
+            named.append((shown_name(node, position), node.unalias()))
     return named
 
 

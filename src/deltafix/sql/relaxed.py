@@ -151,10 +151,13 @@ class Relaxed:
         return part
 
     def dropped(self) -> Iterator[str]:
-        """What picks other rows, LIMIT or conditions of QUALIFY, of those with this one."""
+        """What picks others of the rows with this one: LIMIT, DISTINCT ON, parts of QUALIFY."""
         weaker = self._query.copy()
         if not self._qualifies:
             picks = [key.upper() for key in _PICKS if weaker.args.pop(key, None)]
+            if reading.has_distinct_on(weaker):
+                weaker.set("distinct", None)
+                picks.append("DISTINCT ON")
             if picks and _is_plain(weaker) and self._rows(weaker, self._row):
                 yield f"the row is there before {' and '.join(picks)}, which leaves it out"
             return
@@ -254,9 +257,8 @@ def _is_plain(query: exp.Expr, *beside: str) -> bool:
     """Whether a query is a SELECT that picks no rows by their order, but for clauses `beside`."""
     if not isinstance(query, exp.Select):
         return False
-    distinct = query.args.get("distinct")
     picks = any(query.args.get(key) for key in (*_PICKS, "qualify") if key not in beside)
-    return not picks and not (distinct is not None and distinct.args.get("on"))
+    return not picks and not reading.has_distinct_on(query)
 
 
 def _conditions(query: exp.Expr) -> list[exp.Expr]:

@@ -241,7 +241,7 @@ class Scalars:
                 raise self.statement.refused("UNNEST here", node, way_out)
             if isinstance(node, exp.AggFunc | exp.RowNumber):
                 raise self.statement.misplaced(node)
-            close = suggest(name.upper(), [*functions.NAMES.split(", "), *USER], 0.75)
+            close = suggest(name.upper(), sorted({*functions.NAMES, *USER}), 0.75)
             way_out = functions.instead_of(name.upper(), self.statement.dialect)
             way_out = f"did you mean {close}?" if close else way_out
             if node.find(exp.Lambda):
@@ -287,9 +287,13 @@ class Scalars:
             pairs = zip(values, function.takes, strict=True)
             values = [self.converted(value, wanted) for value, wanted in pairs]
         if kind is None or len(values) < function.least:
-            types = ", ".join(value.type.name for value in values)
-            message = f"{self.statement.called(node)}({types}) has no meaning"
-            raise self.statement.wrong(message, node, f"write {function.usage}")
+            types = [value.type.name for value in values]
+            message = f"{self.statement.called(node)}({', '.join(types)}) has no meaning"
+            way_out = f"write {function.usage}"
+            texts = [TEXT if n == 0 else value.type for n, value in enumerate(values)]
+            if kind is None and function.result(texts) is not None:
+                way_out += f"; CAST(... AS TEXT) is the text of {types[0]}"
+            raise self.statement.wrong(message, node, way_out)
         nullable = any(value.nullable for value in values)
         body = partial(function.compute, kind) if function.of_type else function.compute
         fixed = [constant(arg) is not None for arg in args[1:]]

@@ -57,6 +57,26 @@ def is_star(node: exp.Expr) -> bool:
     )
 
 
+def shown_name(node: exp.Expr, position: int) -> str:
+    """What a column of SELECT is called.
+
+    Its alias; the column, the field or the literal that it is; an aggregate's function; or, of what
+    else is computed, its place from 1.
+    """
+    if node.alias:
+        return node.alias
+    inner = node
+    while isinstance(inner, exp.Filter | exp.WithinGroup | exp.Cast | exp.Paren):
+        inner = inner.this
+    if isinstance(inner, exp.AggFunc):
+        return inner.key
+    if type(inner) in {exp.Explode, exp.Unnest}:
+        return "unnest"
+    if isinstance(inner, exp.Column | exp.Dot) or isinstance(node, exp.Literal):
+        return inner.name
+    return f"column_{position + 1}"
+
+
 def written_out(scope: Scope, shown: Sequence[exp.Expr]) -> list[exp.Expr] | None:
     """What is selected, with a column for each that COLUMNS or a `*` with more to it stands for.
 

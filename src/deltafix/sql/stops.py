@@ -186,7 +186,8 @@ class Stops:
     def _fails(self, condition: exp.Expr, before: Sequence[exp.Expr], step: int) -> str:
         """That a condition holds of none of the rows, with what these have in its columns."""
         said = f"{condition.sql(self._dialect)} fails"
-        shown = [*dict.fromkeys(column.copy() for column in self._columns(condition))]
+        parts = [*self._columns(condition), *_values_of_queries(condition)]
+        shown = [*dict.fromkeys(part.copy() for part in parts)]
         found = self._found(step, before, shown) if shown else []
         return f"{said} with {self._listed(shown, found)}" if found else said
 
@@ -304,6 +305,16 @@ class Stops:
             if self._place_of(mine) == step and place is not None and place < step:
                 return mine, other
         return None
+
+
+def _values_of_queries(condition: exp.Expr) -> list[exp.Expr]:
+    """The queries that are values in a condition, but for those in its other queries."""
+    return [
+        node
+        for node in condition.copy().find_all(exp.Subquery)
+        if not isinstance(node.parent, exp.In | exp.Any | exp.All | exp.Exists)
+        and node.find_ancestor(exp.Query) is None
+    ]
 
 
 def _sources(query: exp.Select, columns: Mapping[str, Sequence[str]]) -> Iterator[_Source]:

@@ -11,6 +11,7 @@ import calendar
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time, timedelta
 from functools import cache
+from math import isfinite
 from typing import Any, Final
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -19,10 +20,10 @@ from deltafix.sql.intervals import Interval, between, cut, parsed, size
 from deltafix.sql.text import Statement, exp
 
 __all__ = [
-    "PARTS_OF", "TRUNCATED", "UNITS", "WHOLE", "age", "apart", "borders_between", "bucket",
-    "clocks_apart", "day_name", "days_between", "epoch", "interval", "last_day", "later",
-    "make_time", "make_timestamp", "micros", "millis", "moment_in", "month_name", "moved",
-    "seen_in", "turned", "whole_between", "zone",
+    "PARTS_OF", "TRUNCATED", "UNITS", "WHOLE", "after", "after_seconds", "age", "apart",
+    "borders_between", "bucket", "clocks_apart", "day_name", "days_between", "epoch",
+    "interval", "last_day", "later", "make_time", "make_timestamp", "micros", "millis",
+    "moment_in", "month_name", "moved", "seen_in", "turned", "whole_between", "zone",
 ]  # fmt: skip
 
 
@@ -67,6 +68,23 @@ def micros(moment: date | time) -> int:
     if not isinstance(moment, datetime):
         moment = datetime(moment.year, moment.month, moment.day)
     return micros_of(moment.replace(tzinfo=None) - _EPOCH)
+
+
+def after(micros: int) -> datetime:
+    """The moment so many microseconds after 1970 began."""
+    try:
+        return _EPOCH + timedelta(microseconds=micros)
+    except OverflowError:
+        raise OverflowError(
+            f"{micros} us after 1970 are in a year that is not between 1 and 9999"
+        ) from None
+
+
+def after_seconds(seconds: float) -> datetime:
+    """The moment, in UTC, so many seconds after 1970 began, to the nearest microsecond."""
+    if not isfinite(seconds):
+        raise ValueError(f"{seconds} is no number of seconds")
+    return after(round(seconds * 1e6)).replace(tzinfo=UTC)
 
 
 def micros_of(length: timedelta) -> int:

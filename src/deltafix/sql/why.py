@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from deltafix.diagnostics import plural
@@ -378,7 +379,7 @@ class _Terms:
             for term, column in zip(atom.args, relation.columns if relation else (), strict=False):
                 if isinstance(term, Var):
                     called.setdefault(term.name, column.name)
-        for part in body:
+        for part in chain(body, *(_only_side(part, known) for part in body)):
             if not isinstance(part, Not):
                 continue
             for disjunct in part.body.parts if isinstance(part.body, Or) else (part.body,):
@@ -560,6 +561,24 @@ def _holds(part: Formula, known: _Bindings) -> bool | None:
         return None
     left, right = _value(part.left, known), _value(part.right, known)
     return None if _NO_VALUE in (left, right) else (left == right) is (part.op == "=")
+
+
+def _only_side(part: Formula, known: _Bindings) -> tuple[Formula, ...]:
+    """The side of an OR that what is known leaves: of a LEFT JOIN that for rows with no match.
+
+    Which is which says the identity of the right side's row: NULL, or a value (`[x]`).
+    """
+
+    def fails(test: Formula) -> bool:
+        if not isinstance(test, Comparison):
+            return False
+        is_value = isinstance(test.right, Call) and test.right.functor.startswith("[")
+        is_null = is_value and test.op == "=" and _value(test.left, known) is None
+        return is_null or _holds(test, known) is False
+
+    sides = [_conjuncts(side) for side in part.parts] if isinstance(part, Or) else []
+    fit = [side for side in sides if not any(map(fails, side))]
+    return fit[0] if len(fit) == 1 else ()
 
 
 def _always(parts: Sequence[Formula]) -> int:

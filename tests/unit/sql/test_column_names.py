@@ -101,3 +101,17 @@ def test_postgres_tells_quoted_capitals_apart(tmp_path, warm_kernel):
         db.execute('CREATE TABLE t (id INTEGER, "Id" INTEGER)')
         take_in(db, "t", tmp_path / "t.csv")
         assert db.execute('SELECT "Id", id FROM t').fetchall() == [(1, 2)]
+
+
+def test_what_is_computed_has_the_name_of_no_argument() -> None:
+    with deltafix.sql.connect() as db:
+        db.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, s TEXT)")
+        shown = "COUNT(*), UPPER('a'), 1 + id, CAST(id AS TEXT), (MAX(s)), -2, 7, 'x', ('y')"
+        names = ["count", "column_2", "column_3", "id", "max", "column_6", "7", "x", "column_9"]
+        read = db.execute(f"SELECT {shown} FROM t GROUP BY id").description
+        assert [name for name, *_ in read or ()] == names
+        db.execute(f"CREATE VIEW v AS SELECT {shown} FROM t GROUP BY id")
+        assert [name for name, *_ in db.execute("SELECT * FROM v").description or ()] == names
+        with pytest.raises(deltafix.sql.Error, match="two columns are called 'count'") as caught:
+            db.execute("CREATE VIEW w AS SELECT COUNT(*), COUNT(id) FROM t")
+        assert "AS count_2" in str(caught.value)

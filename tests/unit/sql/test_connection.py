@@ -769,6 +769,9 @@ SHOP = """
     CREATE VIEW total AS SELECT product, n, SUM(n) OVER (PARTITION BY product) AS total FROM sale;
     CREATE VIEW two AS SELECT id FROM product WHERE price > 20 AND price < 15;
     CREATE VIEW dearest AS SELECT id FROM product ORDER BY price DESC LIMIT 1;
+    CREATE VIEW above AS SELECT id FROM product WHERE price > (SELECT AVG(price) FROM product);
+    CREATE VIEW above_own AS SELECT id FROM product p
+      WHERE stock > (SELECT MIN(n) FROM sale s WHERE s.product = p.id);
 """
 
 
@@ -805,6 +808,14 @@ SHOP = """
         ("total WHERE product = 1 AND n = 5 AND total = 5", ["such a row has total = 7"]),
         ("two WHERE id = 1", ["price > 20 fails with price = 12.5"]),
         ("dearest WHERE id = 1", ["the row is there before LIMIT, which leaves it out"]),
+        ("above WHERE id = 1", [
+            "price > (SELECT AVG(price) FROM product) fails with price = 12.5 "
+            "AND (SELECT AVG(price) FROM product) = 29.375",
+        ]),
+        ("above_own WHERE id = 1", [
+            "stock > (SELECT MIN(n) FROM sale AS s WHERE s.product = p.id) fails with stock = 0 "
+            "AND p.id = 1 AND (SELECT MIN(n) FROM sale AS s WHERE s.product = p.id) = 2",
+        ]),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("dialect", ["duckdb", "postgres", "spark"])
@@ -814,6 +825,31 @@ def test_why_not_says_what_fails_with_the_values_that_fail(asked, said, dialect)
         _, *found = [line for (line,) in one.execute(f"EXPLAIN WHY NOT SELECT * FROM {asked}")]
         others = "  (there is|without|its group)|it would"
         assert [line.strip() for line in found if not re.match(others, line)] == said
+
+
+def test_distinct_on_takes_another_row(db):
+    db.execute(f"{SHOP}; CREATE VIEW v AS SELECT DISTINCT ON (product) product, n FROM sale")
+    asked = rows(db, "EXPLAIN WHY NOT SELECT * FROM v WHERE product = 1 AND n = 5")
+    assert ("  the row is there before DISTINCT ON, which leaves it out",) in asked
+
+
+def test_a_row_without_a_match_says_what_it_does_not_match(db):
+    db.execute(
+        f"""{SHOP}; CREATE VIEW v AS SELECT p.id, c.label FROM product p
+        LEFT JOIN cat c ON c.id = p.cat; CREATE VIEW w AS SELECT p.id, s.n FROM product p
+        LEFT JOIN sale s ON s.product = p.id AND s.n > 1;
+        CREATE VIEW either_not AS SELECT p.id FROM product p WHERE
+        NOT EXISTS (SELECT 1 FROM cat c WHERE c.id = p.cat) OR NOT EXISTS (
+        SELECT 1 FROM sale s WHERE s.product = p.id)"""
+    )
+    assert rows(db, "EXPLAIN WHY SELECT * FROM v WHERE id = 3")[2:] == [
+        ("  no row of cat with id = 9",)
+    ]
+    assert rows(db, "EXPLAIN WHY SELECT * FROM w WHERE id = 2")[2:] == [
+        ("  no row of sale with product = 2 that fits",)
+    ]
+    assert len(rows(db, "EXPLAIN WHY SELECT * FROM v WHERE id = 1")) == 3  # a match, nothing absent
+    assert len(rows(db, "EXPLAIN WHY SELECT * FROM either_not WHERE id = 3")) == 2
 
 
 def test_advice_has_null_where_nothing_is_asked(db):
