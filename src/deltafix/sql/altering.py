@@ -25,8 +25,8 @@ from deltafix.sql.parsing import statements
 from deltafix.sql.rows import encoded
 from deltafix.sql.scalar import over
 from deltafix.sql.tables import Table, bare_table, table_of
-from deltafix.sql.text import Rules, Statement, exp
-from deltafix.sql.types import Column, SqlValue, decode, decode_rows, shown_rows
+from deltafix.sql.text import Rules, Statement, data_type, exp
+from deltafix.sql.types import Column, SqlValue, decode, decode_rows, length_of, shown_rows
 
 __all__ = ["ALTERS", "Altered", "altered"]
 
@@ -360,7 +360,10 @@ class _Change:
                 raise self.statement.wrong(message, node.this, "DROP CONSTRAINT first")
         column.set("kind", node.args["dtype"].copy())
         value = node.args.get("using") or exp.column(node.this.copy())
-        self.converted = position, exp.Cast(this=value.copy(), to=node.args["dtype"].copy())
+        kind = node.args["dtype"]
+        if length_of(kind) is not None:  # a CAST would cut what the column refuses
+            kind = data_type("TEXT")
+        self.converted = position, exp.Cast(this=value.copy(), to=kind.copy())
 
     # --- the catalog ---------------------------------------------------------------------------
 

@@ -25,7 +25,17 @@ from deltafix.sql.builder import NIL, Operand, equal, function
 from deltafix.sql.casts import cast
 from deltafix.sql.literals import Scalar, inside, is_beyond, whole
 from deltafix.sql.text import exp
-from deltafix.sql.types import BIGINT, BOOLEAN, DOUBLE, NULL, Column, SqlType, decode, encode
+from deltafix.sql.types import (
+    BIGINT,
+    BOOLEAN,
+    DOUBLE,
+    NULL,
+    Column,
+    SqlType,
+    decode,
+    encode,
+    length_of,
+)
 
 if TYPE_CHECKING:
     from deltafix.sql.builder import Builder
@@ -68,7 +78,7 @@ def computed(formulas: Formulas, node: exp.Expr, *, tested: bool) -> Operand | N
     node = node.unnest()
     if len(list(islice(node.walk(), _LONG))) == _LONG:
         return None
-    if type(node) is exp.Cast and not is_beyond(node.this):
+    if type(node) is exp.Cast and not is_beyond(node.this) and length_of(node.args["to"]) is None:
         kind = formulas.kind(node)
         inner = inside(node, kind)
         if formulas.kind(inner) == kind:

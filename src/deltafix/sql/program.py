@@ -44,7 +44,7 @@ from deltafix.sql.catalog import Catalog, View, require_made
 from deltafix.sql.logical import SqlLogical
 from deltafix.sql.parsing import statements
 from deltafix.sql.text import Statement, exp
-from deltafix.sql.types import BIGINT, NULL, Column
+from deltafix.sql.types import BIGINT, NULL, Column, length_of
 
 __all__ = ["MULTIPLICITY", "maker", "program_of", "read_program"]
 
@@ -203,6 +203,10 @@ def _table(statement: Statement, catalog: Catalog, name: str) -> list[TableKey]:
         node = statement.node.find(kind)
         if node is not None:
             raise statement.refused(f"{word} in a program", node, way_out)
+    for node in statement.node.find_all(exp.DataType):
+        if length_of(node) is not None:
+            way_out = "write TEXT, and the condition in the views that read it"
+            raise statement.refused(f"{node.sql()} in a program", node, way_out)
     table = catalog.tables[name]
     columns = table.relation.columns
     if table.numbered:

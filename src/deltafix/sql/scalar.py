@@ -49,7 +49,7 @@ from deltafix.sql.literals import (
     whole,
 )
 from deltafix.sql.signatures import common
-from deltafix.sql.text import Statement, exp
+from deltafix.sql.text import Statement, data_type, exp
 from deltafix.sql.types import (
     BEYOND,
     BIGINT,
@@ -70,6 +70,7 @@ from deltafix.sql.types import (
     common_type,
     computed_decimal,
     fits,
+    length_of,
     written_type,
 )
 from deltafix.sql.user_functions import USER
@@ -593,7 +594,11 @@ class Scalars:
 
     def cast(self, node: exp.Expr) -> Scalar:
         """CAST, TRY_CAST."""
-        kind = written_type(self.statement, node.args["to"], node)
+        kind = written_type(self.statement, node.args["to"], node, bounded=True)
+        most = length_of(node.args["to"])
+        if most is not None:
+            text = self.compile(type(node)(this=node.this.copy(), to=data_type("TEXT")))
+            return Scalar(strict(itemgetter(slice(most)), text.compute), kind, text.nullable)
         inner = self.exactly(inside(node, kind))
         tries = isinstance(node, exp.TryCast)
         convert = cast(inner.type, kind, tries=tries, dialect=self.statement.dialect)

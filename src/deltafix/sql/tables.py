@@ -21,7 +21,7 @@ from deltafix.sql.literals import typed
 from deltafix.sql.scalar import Scalars, over
 from deltafix.sql.scans import Test
 from deltafix.sql.text import Statement, exp
-from deltafix.sql.types import BIGINT, Column, SqlType, SqlValue, encode, written_type
+from deltafix.sql.types import BIGINT, Column, SqlType, SqlValue, encode, length_of, written_type
 
 __all__ = [
     "Cell",
@@ -333,9 +333,16 @@ def _column(
     conditions: list[exp.Expr],
     references: list[tuple[list[str], exp.Expr]],
 ) -> tuple[Column, SqlValue]:
-    """A column and its default; its keys, CHECKs and references go to the lists."""
+    """A column and its default; its keys, CHECKs and references go to the lists.
+
+    The length of a VARCHAR(n) is a CHECK.
+    """
     written = node.args.get("kind")
-    kind = written_type(builder.statement, written, node)
+    kind = written_type(builder.statement, written, node, bounded=True)
+    most = length_of(written)
+    if most is not None:
+        length = exp.Length(this=exp.column(node.this.copy()))
+        conditions.append(exp.LTE(this=length, expression=exp.Literal.number(most)))
     nullable = True
     default = None
     for constraint in node.args.get("constraints") or ():

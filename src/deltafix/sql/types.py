@@ -77,6 +77,7 @@ __all__ = [
     "encode",
     "fits",
     "holds_all",
+    "length_of",
     "logical_name",
     "of_logical",
     "optional_of",
@@ -465,7 +466,7 @@ _INSTEAD: Final = {
     "JSONB": _KEPT_AS_TEXT,
     **dict.fromkeys(
         ("CHAR", "VARCHAR", "NVARCHAR", "BPCHAR"),
-        "write TEXT: CHECK (LENGTH(a) <= 9) bounds a column, LEFT(x, 9) cuts a text",
+        "write TEXT; of a column or a CAST also VARCHAR(9): blanks behind a text are its own",
     ),
     "DECIMAL": "write its digits: DECIMAL(18, 4)",
     "INT128": f"write BIGINT, or DECIMAL({MOST_DIGITS}, 0)",
@@ -507,8 +508,23 @@ def _plain_type(name: str) -> SqlType:
     return _BY_NAME[name]
 
 
-def written_type(statement: Statement, written: exp.Expr | None, node: exp.Expr) -> SqlType:
-    """The type that a column or a cast names. Raises SqlRefusedError."""
+def length_of(written: exp.Expr | None) -> int | None:
+    """How many characters a VARCHAR(n) has at the most; None of other types."""
+    is_text = isinstance(written, exp.DataType) and written.this.name == "VARCHAR"
+    sizes = written.expressions if is_text and written is not None else []
+    text = sizes[0].name if len(sizes) == 1 else ""
+    return int(text) if text.isdigit() and int(text) else None
+
+
+def written_type(
+    statement: Statement, written: exp.Expr | None, node: exp.Expr, *, bounded: bool = False
+) -> SqlType:
+    """The type that a column or a cast names; `bounded` is whether who asks sees to its length.
+
+    Raises SqlRefusedError.
+    """
+    if bounded and length_of(written) is not None:
+        return TEXT
     if isinstance(written, exp.DataType):
         if written.this.name in ("ARRAY", "LIST") and not written.args.get("values"):
             inner = written.expressions[0] if len(written.expressions) == 1 else None
@@ -525,6 +541,7 @@ def written_type(statement: Statement, written: exp.Expr | None, node: exp.Expr)
             way_out = f"a DECIMAL has 1 to {MOST_DIGITS} digits, and no more behind the point"
             raise statement.refused(f"type {written.sql()}", node, way_out)
         is_there = kind not in (TIME, UUID) or statement.dialect != "spark"
+        sizes = [] if kind is TEXT and statement.dialect == "duckdb" else sizes  # it has no lengths
         if kind is not None and not sizes and is_there:
             return kind
     shown = "none" if written is None else written.sql()
