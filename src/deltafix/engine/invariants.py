@@ -11,8 +11,8 @@ by one slot, and no free block has its text.
 from __future__ import annotations
 
 from collections import Counter
-from functools import cmp_to_key
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +25,6 @@ from deltafix.facts.values import OPTIONAL, BaseType
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Cells
 from deltafix.kernel.extremes import order_key
-from deltafix.kernel.symbols import symbol_order
 from deltafix.kernel.values import NIL, WIDE_BASE, as_float, canonical
 from deltafix.plan.clause import Fold
 
@@ -298,6 +297,13 @@ def _check_fold(arena: Arena, linked: Linked, fold: Fold) -> None:
         _require(shown_groups == wanted.keys(), str(fold), f"{fold.present} has other groups")
 
 
+def _text(arena: Arena, code: int) -> bytes:
+    """A symbol's text, whose bytes are in the order of its characters."""
+    word = int(arena.cells[int(arena.cells[at.SYM]) + code])
+    size = int(arena.words[word])
+    return arena.words[word + 1 : word + 1 + (size + 3) // 4].tobytes()[:size]
+
+
 def _check_best(
     arena: Arena, fold: Fold, taken: BaseType, cells: list[int], codes: Counter[int]
 ) -> int:
@@ -306,13 +312,12 @@ def _check_best(
     op = at.FOLD_MIN if fold.way == "min" else at.FOLD_MAX
     codes_of = {int(order_key(arena.cells, kind, op, code)): code for code in codes}
 
-    def before(code: int, other: int) -> int:
-        if kind != at.T_SYMBOL:
-            return code - other
-        order = int(symbol_order(arena.words, arena.cells, code, other))
-        return order if fold.way == "min" else -order
+    is_reversed = kind == at.T_SYMBOL and fold.way == "max"
 
-    ordered = sorted(codes_of, key=cmp_to_key(before))
+    def place(key: int) -> Any:
+        return _text(arena, key) if kind == at.T_SYMBOL else key
+
+    ordered = sorted(codes_of, key=place, reverse=is_reversed)
     ref, ties = cells[2] >> 32, cells[2] & ((1 << 31) - 1)
     best = [(cells[1], ties)]
     bound: int | None = cells[1]
@@ -323,8 +328,11 @@ def _check_best(
         block = arena.cells[start + 4 : start + 4 + 2 * count].reshape(count, 2).tolist()
         best += [(key, rows) for key, rows in reversed(block)]
         bound = bound if is_bounded else None
+    last = None if bound is None else place(bound)
     wanted = [
-        (key, codes[codes_of[key]]) for key in ordered if bound is None or before(key, bound) <= 0
+        (key, codes[codes_of[key]])
+        for key in ordered
+        if last is None or (place(key) >= last if is_reversed else place(key) <= last)
     ]
     _require(best == wanted, str(fold), f"the best are {best}, of all rows {wanted}")
     return codes_of[cells[1]]
