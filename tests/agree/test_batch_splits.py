@@ -8,7 +8,6 @@ applies what each batch hands out and must then have the view.
 
 from __future__ import annotations
 
-import os
 from collections import Counter, defaultdict
 from contextlib import suppress
 from dataclasses import replace
@@ -19,6 +18,7 @@ import pyarrow as pa
 import pytest
 from tests.faults.killing import Halted, halting
 from tests.judges.oracle_inputs import Judged, Message, Options
+from tests.support.amount import cases
 from tests.support.pipelines import signed
 
 import deltafix
@@ -34,7 +34,7 @@ from deltafix.pipeline.policy import Policy
 from deltafix.pipeline.portion import difference_with
 from deltafix.pipeline.signed import SIGN, net_sums
 
-EXAMPLES = int(os.environ.get("DELTAFIX_EXAMPLES", "0")) or (3 if JIT_DISABLED else 8)
+EXAMPLES = 3 if JIT_DISABLED else cases(8)
 
 TEXT = """
 .decl edge(x: symbol, n: number)

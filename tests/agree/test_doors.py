@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Callable
 from contextlib import closing
 from io import StringIO
@@ -35,6 +34,7 @@ from tests.generators.sql_values import (
     in_arrow,
     told,
 )
+from tests.support.amount import cases
 
 import deltafix
 import deltafix.sql
@@ -49,7 +49,7 @@ from deltafix.sql.parameters import written
 from deltafix.sql.types import INTERVAL
 from deltafix.web.json_values import read_sql, write_sql
 
-SEEDS = max(6, int(os.environ.get("DELTAFIX_EXAMPLES", "0")) // 10)
+SEEDS = cases(6, per=10)
 Rows = list[tuple[Any, ...]]
 
 

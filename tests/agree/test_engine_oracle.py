@@ -5,7 +5,6 @@ Sees: wrong answers, wrong deltas, broken tables, supports that drift over many 
 
 from __future__ import annotations
 
-import os
 import re
 from random import Random
 from unittest.mock import patch
@@ -24,6 +23,7 @@ from tests.generators.strategies import (
 )
 from tests.judges.derivation_counts import derivation_counts
 from tests.judges.oracle import evaluate
+from tests.support.amount import cases
 
 import deltafix
 from deltafix.datalog.program import Program
@@ -37,7 +37,7 @@ from deltafix.plan.build import lower
 from deltafix.plan.depend import layers
 from deltafix.rules.check import typed
 
-PROGRAMS = 2 if JIT_DISABLED else max(7, int(os.environ.get("DELTAFIX_EXAMPLES", "0")) // 40)
+PROGRAMS = 2 if JIT_DISABLED else cases(7, per=40)
 
 
 @pytest.fixture(autouse=True)

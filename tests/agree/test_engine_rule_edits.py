@@ -8,7 +8,6 @@ all relations are held against the oracle's recomputation of the program as it t
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from random import Random
 
@@ -25,6 +24,7 @@ from tests.generators.strategies import (
 )
 from tests.judges.oracle import evaluate
 from tests.judges.proof_checker import Checker
+from tests.support.amount import cases
 
 import deltafix
 from deltafix.engine.link import Writer
@@ -43,7 +43,7 @@ from deltafix.rules.ast import Program, Rule
 from deltafix.rules.check import typed
 from deltafix.rules.show import show, show_order, show_rule
 
-PROGRAMS = 3 if JIT_DISABLED else max(8, int(os.environ.get("DELTAFIX_EXAMPLES", "0")) // 20)
+PROGRAMS = 3 if JIT_DISABLED else cases(8, per=20)
 DECLARED = """
 .functor worse(x: number, y: number): number
 .type Cost <: number

@@ -6,13 +6,13 @@ order of keys that decays over edits, groups that are computed twice, and doors 
 
 from __future__ import annotations
 
-import os
 from itertools import pairwise
 from pathlib import Path
 from random import Random
 
 import pytest
 from tests.judges.oracle import evaluate
+from tests.support.amount import cases
 
 import deltafix
 from deltafix.datalog.program import Program
@@ -22,7 +22,7 @@ from deltafix.kernel.jit import JIT_DISABLED
 from deltafix.rules.dsl import max_of, variables
 
 EDITS = 40 if JIT_DISABLED else 250
-SEEDS = max(2, int(os.environ.get("DELTAFIX_EXAMPLES", "0")) // 200)
+SEEDS = cases(2, per=200)
 
 PARTS = """
 .decl uses(p: number, q: number, n: number)

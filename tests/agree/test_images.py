@@ -8,7 +8,6 @@ one should not do.
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 from random import Random
@@ -17,6 +16,7 @@ import pytest
 from tests.generators.random_extended import BEYOND
 from tests.generators.strategies import FEATURES, is_large, random_program, random_script
 from tests.judges.oracle import evaluate
+from tests.support.amount import cases
 
 import deltafix
 from deltafix.engine.run import STRATEGIES
@@ -28,7 +28,7 @@ from deltafix.kernel.jit import JIT_DISABLED
 from deltafix.rules.ast import Program
 from deltafix.rules.show import show_order, show_rule
 
-SEEDS = 2 if JIT_DISABLED else max(4, int(os.environ.get("DELTAFIX_EXAMPLES", "0")) // 20)
+SEEDS = 2 if JIT_DISABLED else cases(4, per=20)
 
 
 def connect(

@@ -7,12 +7,12 @@ epoch's number, marks, rules, what watchers hear and what `is_committed` says.
 from __future__ import annotations
 
 import contextlib
-import os
 from collections import Counter
 from random import Random
 from typing import Any
 
 import pytest
+from tests.support.amount import cases
 from tests.support.interrupt import Interrupt
 
 import deltafix
@@ -22,7 +22,7 @@ from deltafix.engine import lanes
 from deltafix.errors import FunctorError, TransactionError
 from deltafix.kernel import layout as at
 
-SEEDS = max(2, int(os.environ.get("DELTAFIX_EXAMPLES", "0")) // 200)
+SEEDS = cases(2, per=200)
 PROGRAM = """
 .decl edge(x: number, y: number)
 .input edge

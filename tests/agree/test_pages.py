@@ -12,7 +12,6 @@ import io
 import json
 import math
 import operator
-import os
 from datetime import date, datetime
 from decimal import Decimal
 from random import Random
@@ -20,6 +19,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from tests.support.amount import cases
 from tests.unit.web.test_app import BASE, client
 
 import deltafix
@@ -27,7 +27,7 @@ import deltafix.sql
 from deltafix.facts.values import show_value, write_value
 from deltafix.web import page, sql_page
 
-SEEDS = max(2, int(os.environ.get("DELTAFIX_EXAMPLES", "0")) // 20)
+SEEDS = cases(2, per=20)
 TEXTS = ["", "a", "A", "ä", "Straße", "STRASSE", "𝒳𐐷", "x\x00y", 'q"uo,te', "l\r\nine", "NULL", " "]
 FLOATS = [0.0, -0.0, 1.5, -1.5, math.nan, math.inf, -math.inf, 1e300, 5e-324, 0.1]
 COMPARED = {

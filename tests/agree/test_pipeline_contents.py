@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.faults.killing import Halted, halting
+from tests.support.amount import cases
 
 from deltafix.errors import PipelineError
 from deltafix.kernel.jit import JIT_DISABLED
@@ -26,7 +27,7 @@ from deltafix.pipeline.config import read_config
 from deltafix.pipeline.manifest import read_view
 from deltafix.pipeline.runner import Pipeline
 
-EXAMPLES = int(os.environ.get("DELTAFIX_EXAMPLES", "0")) or (2 if JIT_DISABLED else 8)
+EXAMPLES = 2 if JIT_DISABLED else cases(8)
 
 TEXT = """
 .decl edge(x: symbol, n: number)

@@ -26,6 +26,7 @@ import pytest
 from tests.faults.killing import Halted, halting
 from tests.judges.oracle_inputs import ABSENT, JUNK, THERE, Message, Options, judge
 from tests.support import pipelines
+from tests.support.amount import cases
 from tests.support.pipelines import open_pipeline, rows_of, signed
 
 from deltafix.engine.database import Database
@@ -37,7 +38,7 @@ from deltafix.pipeline.runner import Pipeline
 from deltafix.spark import keeping
 from deltafix.spark.shards import carry, database
 
-EXAMPLES = int(os.environ.get("DELTAFIX_EXAMPLES", "0")) or (2 if JIT_DISABLED else 6)
+EXAMPLES = 2 if JIT_DISABLED else cases(8)
 
 PROGRAM = """
 .decl edge(x: symbol, n: number)
@@ -289,7 +290,7 @@ def test_agree_any_split_of_the_same_messages_gives_one_answer(
             judged["epochs of pipelines"] += split.check(wanted)
             judged["splits of pipelines"] += 1
             followed += "maintain" in split.ways
-    assert followed or keeper != "driver" or EXAMPLES < 6
+    assert followed or keeper != "driver" or EXAMPLES < 8
 
 
 @pytest.mark.parametrize("form", FORMATS)

@@ -9,7 +9,6 @@ and the log's deltas, applied in order, with the view.
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections import Counter
 from datetime import date
@@ -26,6 +25,7 @@ import pytest
 from tests.generators.random_sql import Case, case_of
 from tests.judges.sql_judge import bag, made
 from tests.support import pipelines
+from tests.support.amount import cases
 
 from deltafix.engine.database import Database
 from deltafix.errors import SqlError
@@ -38,7 +38,7 @@ from deltafix.rules.tables import TableProgram
 from deltafix.spark import keeping
 from deltafix.sql.program import MULTIPLICITY, program_of
 
-EXAMPLES = int(os.environ.get("DELTAFIX_EXAMPLES", "4"))
+EXAMPLES = cases(4)
 VIEWS = 3 if EXAMPLES > 4 else 2
 KINDS = ("signed", "keyed", "snapshot", "rows")
 FORMATS = ("csv", "json", "parquet", "debezium")

@@ -18,12 +18,13 @@ from typing import Any
 import pytest
 from pytest import MonkeyPatch  # noqa: PT013
 from tests.faults.killing import Halted, halting
+from tests.support.amount import cases
 from tests.support.tables import World
 
 from deltafix.kernel.jit import JIT_DISABLED
 from deltafix.pipeline.sources.replication import Server
 
-SEEDS = 1 if JIT_DISABLED else int(os.environ.get("DELTAFIX_EXAMPLES", "2"))
+SEEDS = 1 if JIT_DISABLED else cases(2)
 STEPS = (
     "require_logical", "table", "publish", "slot", "begin", "still", "advance", "now", "copy",
 )  # fmt: skip

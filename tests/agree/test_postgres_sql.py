@@ -22,6 +22,7 @@ from uuid import UUID
 import psycopg
 import pytest
 from psycopg import errors
+from tests.support.amount import cases
 
 from deltafix.errors import DriftError
 from deltafix.kernel.jit import JIT_DISABLED
@@ -29,7 +30,7 @@ from deltafix.pipeline.config import read_config
 from deltafix.pipeline.manifest import read_deltas, read_view
 from deltafix.pipeline.runner import Pipeline
 
-SEEDS = 1 if JIT_DISABLED else int(os.environ.get("DELTAFIX_EXAMPLES", "3"))
+SEEDS = 1 if JIT_DISABLED else cases(3)
 LONG = "".join(Random("long").choices("abcdefghijklmnopqrstuvwxyz", k=3000))
 
 KEYS: dict[str, list[Any]] = {

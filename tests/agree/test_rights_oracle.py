@@ -7,7 +7,6 @@ that is open in it has no answer, from whatever it is kept.
 from __future__ import annotations
 
 import json
-import os
 from random import Random
 
 import pyarrow as pa
@@ -24,13 +23,14 @@ from tests.generators.random_rights import (
     random_model,
 )
 from tests.judges.rights_oracle import Oracle, verdict
+from tests.support.amount import cases
 
 import deltafix.rights
 from deltafix.errors import RightsContextError, RightsModelError, RightsParameterError
 from deltafix.rights import Tuple
 
 EPOCHS = 4
-CASES = int(os.environ.get("DELTAFIX_EXAMPLES", "3"))
+CASES = cases(3)
 
 
 def valid_model(random):

@@ -7,7 +7,6 @@ land in the wrong shard, state that files do not bring back.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
@@ -18,6 +17,7 @@ import pytest
 from tests.agree.test_beyond import FUNCTORS, PROGRAMS
 from tests.agree.test_reducers_in_rules import RECORDS, Ends
 from tests.generators.strategies import FEATURES, REDUCERS, random_program, random_script
+from tests.support.amount import cases
 
 import deltafix
 from deltafix.errors import ProgramError, TypeMismatchError
@@ -31,7 +31,7 @@ from deltafix.spark.shards.localize import localize
 from deltafix.spark.shards.shard import Shard
 from deltafix.store.folder import folder_at
 
-RUNS = max(2, int(os.environ.get("DELTAFIX_EXAMPLES", "0")) // 20)
+RUNS = cases(2, per=20)
 ACCESS = Path(__file__).parents[2] / "examples" / "access-control"
 CLOSURE = """
 .decl edge(x: number, y: number)

@@ -6,7 +6,6 @@ outlives its table or the types it was made for, and an error that points into a
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,13 +15,14 @@ from random import Random
 from typing import Any
 
 import pytest
+from tests.support.amount import cases
 
 import deltafix.sql
 from deltafix.errors import SqlError
 from deltafix.sql import again, connection, parsing
 from deltafix.sql.parameters import written
 
-SEEDS = max(3, int(os.environ.get("DELTAFIX_EXAMPLES", "0")) // 20)
+SEEDS = cases(3, per=20)
 
 TABLES = (
     "CREATE TABLE t (k INTEGER PRIMARY KEY, n BIGINT, x DECIMAL(6, 2), f DOUBLE, s TEXT, d DATE, "

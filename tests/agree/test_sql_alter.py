@@ -8,7 +8,6 @@ A `SELECT *` is written out for SQLite, as PostgreSQL has it: what is added late
 from __future__ import annotations
 
 import copy
-import os
 import re
 import sqlite3
 from collections import Counter
@@ -18,11 +17,12 @@ from random import Random
 
 import pytest
 from tests.judges.sql_judge import states_during
+from tests.support.amount import cases
 
 import deltafix.sql
 from deltafix.errors import BudgetError
 
-SEEDS = max(12, int(os.environ.get("DELTAFIX_EXAMPLES", "0")) // 20)
+SEEDS = cases(12, per=20)
 
 TABLES = {
     "t": "CREATE TABLE t (id INTEGER PRIMARY KEY, a INTEGER, b TEXT, c INTEGER)",

@@ -8,7 +8,6 @@ same value, or both refuse.
 from __future__ import annotations
 
 import operator
-import os
 from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
@@ -19,10 +18,11 @@ from typing import Any
 
 import duckdb
 import pytest
+from tests.support.amount import cases
 
 import deltafix.sql
 
-EXPRESSIONS = int(os.environ.get("DELTAFIX_EXAMPLES", "30"))
+EXPRESSIONS = cases(30)
 COLUMNS = {
     "a": ("SMALLINT", (0, 1, -1, 7, 32767, -32768)),
     "b": ("INTEGER", (0, 3, -2, 99_999, 2**31 - 1, -(2**31))),

@@ -8,7 +8,6 @@ half undone, and deltas that are not net. What both say is DuckDB's in `test_sql
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import sys
 from collections import Counter
@@ -19,12 +18,13 @@ from random import Random
 from typing import Any
 
 import pytest
+from tests.support.amount import cases
 
 import deltafix.sql
 from deltafix.errors import SqlError
 from deltafix.sql import Connection, scans
 
-SEEDS = max(4, int(os.environ.get("DELTAFIX_EXAMPLES", "0")) // 20)
+SEEDS = cases(4, per=20)
 
 KEYS = ("", " PRIMARY KEY", " NOT NULL UNIQUE", " UNIQUE", " UNIQUE")
 ACTIONS = (

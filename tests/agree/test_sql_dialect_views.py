@@ -8,7 +8,6 @@ what it is, not by its type: means and quotients of decimals are a DOUBLE here.
 from __future__ import annotations
 
 import math
-import os
 from collections import Counter
 from contextlib import closing
 from decimal import Decimal
@@ -16,6 +15,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.support.amount import cases
 
 import deltafix.sql
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-TABLES = max(1, int(os.environ.get("DELTAFIX_EXAMPLES", "2")) // 8)
+TABLES = max(1, cases(2) // 8)
 
 AGGREGATES = (
     "COUNT(*)", "COUNT(p)", "COUNT(DISTINCT p)", "SUM(p)", "SUM(DISTINCT p)", "SUM(n)", "AVG(p)",

@@ -7,7 +7,6 @@ them, and in a state that is opened again.
 
 from __future__ import annotations
 
-import os
 import re
 import sqlite3
 from collections import Counter
@@ -18,6 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.support.amount import cases
 from tests.support.interrupt import Interrupt
 
 import deltafix.sql
@@ -38,7 +38,7 @@ OTHERS = (
 )
 """What two of them may become, with other keys."""
 NAMES = ("p", "c", "q", "d")
-SEEDS = max(8, int(os.environ.get("DELTAFIX_EXAMPLES", "0")) // 5)
+SEEDS = cases(8, per=5)
 FEWEST, MOST = 200, 1000
 """Statements of a seed."""
 ROWS = (

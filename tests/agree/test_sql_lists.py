@@ -6,7 +6,6 @@ that is an error.
 
 from __future__ import annotations
 
-import os
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -17,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import pytest
 from tests.judges.sql_judge import plain
+from tests.support.amount import cases
 
 import deltafix.sql
 
-SEEDS = max(2, int(os.environ.get("DELTAFIX_EXAMPLES", "0")) // 20)
+SEEDS = cases(2, per=20)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -7,11 +7,11 @@ that are there with those of new ones, an order of codes that is not that of val
 
 from __future__ import annotations
 
-import os
 from random import Random
 
 import pytest
 from tests.judges.sql_judge import changes_followed
+from tests.support.amount import cases
 
 from deltafix.engine.folds import stratum
 
@@ -19,7 +19,7 @@ TABLE = (
     "CREATE TABLE t (id BIGINT PRIMARY KEY, g INT, a INT, f DOUBLE, p DECIMAL(6, 2) NOT NULL, "
     "s TEXT, d DATE, m TIMESTAMP NOT NULL, b BIGINT NOT NULL)"
 )
-SEEDS = max(6, int(os.environ.get("DELTAFIX_EXAMPLES", "0")) // 10)
+SEEDS = cases(6, per=10)
 FLOATS = ("0", "1.5", "-2.25", "9", "-7.75", "0.125", "0.5", "-0.0")
 ODD = ("'nan'", "'inf'", "'-inf'")
 TEXTS = ("x", "", "Zoë", "zz", "ﬀ", "𝄞", "a long text, of a product", "b", "B")

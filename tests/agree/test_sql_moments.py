@@ -8,7 +8,6 @@ a DATE or TIMESTAMP, names of zones, (BC), infinity, and blanks that DuckDB stum
 from __future__ import annotations
 
 import datetime as dt
-import os
 import re
 from collections import Counter
 from contextlib import closing
@@ -17,10 +16,11 @@ from random import Random
 import duckdb
 import pyarrow as pa
 import pytest
+from tests.support.amount import cases
 
 import deltafix.sql
 
-TEXTS = 40 * int(os.environ.get("DELTAFIX_EXAMPLES", "30"))
+TEXTS = 40 * cases(30)
 KINDS = ("DATE", "TIMESTAMP", "TIMESTAMPTZ")
 YEARS = ("2026", "1969", "0001", "9999", "2024", "26", "7", "02026", "10000", "0000", "20260")
 NUMBERS = ("1", "01", "2", "02", "12", "10", "29", "30", "31", "13", "0", "00", "001", "")

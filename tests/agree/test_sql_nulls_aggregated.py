@@ -10,7 +10,6 @@ value of none that is not NULL, a sum that an infinity or a NaN stays in when it
 from __future__ import annotations
 
 import datetime
-import os
 from collections import Counter
 from decimal import Decimal
 from random import Random
@@ -18,11 +17,12 @@ from random import Random
 import duckdb
 import pyarrow as pa
 import pytest
+from tests.support.amount import cases
 
 import deltafix.sql
 from deltafix.kernel import layout as at
 
-SEEDS = max(4, int(os.environ.get("DELTAFIX_EXAMPLES", "0")) // 20)
+SEEDS = cases(4, per=20)
 
 TABLE = """
 CREATE TABLE t (id BIGINT PRIMARY KEY, g BIGINT, v BIGINT, d DECIMAL(12, 2), s TEXT, f DOUBLE,

@@ -11,18 +11,18 @@ itself, or on one that has gone.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from random import Random
 
 import duckdb
 import pytest
 from tests.judges.sql_judge import bag, changes_followed
+from tests.support.amount import cases
 
 import deltafix.sql
 from deltafix.errors import EndlessDataError
 
-MORE = int(os.environ.get("DELTAFIX_EXAMPLES", "0")) // 20
+MORE = cases(0, per=20)
 """Groups of random cases more than there are otherwise."""
 
 TABLES = (

@@ -18,6 +18,7 @@ import pytest
 from tests.generators.strategies import CORE, random_program, random_script, replay
 from tests.judges.oracle import evaluate
 from tests.judges.sql_judge import bag
+from tests.support.amount import some
 
 import deltafix.sql
 from deltafix.datalog.program import Program
@@ -120,7 +121,7 @@ def edits(rng: Random) -> Iterator[str]:
         yield rng.choice(("COMMIT", "ROLLBACK"))
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(some(6)))
 def test_oracle_rules_are_views_over_and_below_sql(
     seed: int, tmp_path: Path, warm_kernel: None
 ) -> None:
@@ -169,7 +170,7 @@ def view(rng: Random, program: Program, name: str, derived: list[str]) -> str:
     return f"CREATE VIEW {name} AS RULES $$ {text} $$"
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(some(4)))
 def test_oracle_rules_of_random_programs(seed: int, warm_kernel: None) -> None:
     rng, told = Random(f"programs {seed}"), 0
     for _ in range(16):

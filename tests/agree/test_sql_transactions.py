@@ -20,6 +20,7 @@ from random import Random
 import duckdb
 import pytest
 from tests.judges.sql_judge import Bag, bag
+from tests.support.amount import some
 from tests.support.interrupt import Interrupt
 
 import deltafix.sql
@@ -353,7 +354,7 @@ class _Script:
         return self.seen
 
 
-@pytest.mark.parametrize("group", range(2))
+@pytest.mark.parametrize("group", range(some(2)))
 def test_oracle_definitions_and_edits_of_a_transaction_are_there_or_not(
     group: int, tmp_path: Path
 ) -> None:

@@ -8,7 +8,6 @@ rounds, Python's fractions are asked.
 from __future__ import annotations
 
 import math
-import os
 from collections import Counter
 from contextlib import closing
 from decimal import Context
@@ -19,11 +18,12 @@ from typing import Any
 import duckdb
 import pytest
 from tests.judges.sql_judge import changes_followed
+from tests.support.amount import cases
 
 import deltafix.sql
 
 ALL = Context(prec=100)
-CASES = int(os.environ.get("DELTAFIX_EXAMPLES", "30"))
+CASES = cases(30)
 COLUMNS = {
     "w": "DECIMAL(38, 4)",
     "v": "DECIMAL(20, 0)",

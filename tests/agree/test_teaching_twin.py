@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import doctest
 import importlib.util
-import os
 from pathlib import Path
 from random import Random
 
 import pytest
+from tests.support.amount import cases
 
 import deltafix
 
@@ -83,7 +83,7 @@ def test_the_example_of_the_page():
     assert doctest.testmod(twin).attempted >= 8
 
 
-@pytest.mark.parametrize("first", range(0, int(os.environ.get("DELTAFIX_EXAMPLES", "200")), 50))
+@pytest.mark.parametrize("first", range(0, cases(200), 50))
 def test_oracle_the_twin_keeps_the_contract(first):
     touched = changed = 0
     for seed in range(first, first + 50):

@@ -7,7 +7,6 @@ the view that they lead to.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from tests.faults.killing import Killer, forking
+from tests.support.amount import cases
 from tests.targets import job as jobs
 from tests.targets.job import finish, go, job_at, kill_everywhere
 
@@ -26,7 +26,7 @@ from deltafix.pipeline.targets.registry import make_target
 
 pytestmark = pytest.mark.spark  # beside the other tests of the broker
 
-KILLS = min(60, int(os.environ.get("DELTAFIX_EXAMPLES", "3")))
+KILLS = cases(3, fuzz=60)
 PARTITIONS = 3
 TARGET = "deltafix.pipeline.targets.kafka:KafkaTarget"
 CALLS = [(TARGET, "_begin"), (TARGET, "_produce"), (TARGET, "_commit")]

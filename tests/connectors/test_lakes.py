@@ -6,7 +6,6 @@ little of a version was in when the other took over.
 
 from __future__ import annotations
 
-import os
 from itertools import islice
 from pathlib import Path
 from random import Random
@@ -14,6 +13,7 @@ from typing import Any
 
 import pytest
 from tests.connectors.jars import needs
+from tests.support.amount import cases
 
 from deltafix.errors import PipelineError
 from deltafix.pipeline.config import read_config
@@ -24,7 +24,7 @@ from deltafix.spark.runner import spark_runner
 pytestmark = [pytest.mark.spark, needs("delta")]
 
 SHAPE = "x string, n bigint"
-TURNS = 40 if "DELTAFIX_EXAMPLES" in os.environ else 6
+TURNS = cases(6, fuzz=40)
 
 
 class Reader:

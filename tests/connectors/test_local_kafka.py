@@ -6,7 +6,6 @@ What both readers are to do is in `test_kafka.py`.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from pathlib import Path
 from random import Random
@@ -17,6 +16,7 @@ from confluent_kafka.admin import AdminClient
 from tests.connectors.test_kafka import PARTITIONS, Topics
 from tests.faults.killing import Killer, forking, killed
 from tests.support import pipelines
+from tests.support.amount import cases
 from tests.targets.job import stepping
 from tests.unit.pipeline.test_kafka import EDGE, OPTIONS
 
@@ -30,7 +30,7 @@ from deltafix.store import disk
 
 pytestmark = pytest.mark.spark  # beside the other tests of the broker
 
-KILLS = min(60, int(os.environ.get("DELTAFIX_EXAMPLES", "4")))
+KILLS = cases(4, fuzz=60)
 SOURCE = "deltafix.pipeline.sources.kafka:KafkaTopic"
 CALLS = [(SOURCE, "_there"), (SOURCE, "_read"), (SOURCE, "_next")]
 

@@ -7,7 +7,6 @@ rows are asserted against a model after each. Pipelines are killed in
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,6 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql.conf import RuntimeConfig
 from tests.connectors.jars import needs
+from tests.support.amount import FUZZED, cases
 from tests.targets.job import apply_at_once
 
 from deltafix.errors import ConfigError, SinkError
@@ -38,11 +38,11 @@ VALUES = (
     [0, -(2**63), 2**63 - 1], [0, 2**64 - 1], [0.0, 0.1, float("inf"), float("nan")],
     ["", "\\N", "a\nb", "q\"'`", "é\u0301", "\U0001f600"],
 )  # fmt: skip
-EPOCHS = 30 if "DELTAFIX_EXAMPLES" in os.environ else 4
+EPOCHS = cases(4, fuzz=30)
 STEPS = ("_make", "_held", "_insert", "_change")
 PLACES = ["delta by path", "delta by name", "iceberg"]
 CASES = [(place, mode) for mode in ("merge", "append") for place in PLACES]
-if "DELTAFIX_EXAMPLES" not in os.environ:  # a commit of Spark's costs a second
+if not FUZZED:  # a commit of Spark's costs a second
     CASES = [CASES[at] for at in (0, 2, 4, 5)]
 SHOWN = {
     "delta by path": "Delta tables by path, out: `MERGE`",

@@ -7,7 +7,6 @@ acknowledged is lost, nothing is twice.
 
 from __future__ import annotations
 
-import os
 from random import Random
 from typing import Any
 
@@ -24,13 +23,14 @@ from tests.faults.test_pipeline_faults import prepare
 from tests.faults.test_state_faults import check, commit, connect
 from tests.servers.s3 import Stopped
 from tests.support import pipelines
+from tests.support.amount import cases
 
 from deltafix.errors import StateInUseError
 from deltafix.pipeline.config import read_config
 from deltafix.store import hdfs as store_hdfs
 from deltafix.store.folder import folder_at
 
-STOPS, RUNS = (60, 30) if "DELTAFIX_EXAMPLES" in os.environ else (5, 2)
+STOPS, RUNS = cases(5, fuzz=60), cases(2, fuzz=30)
 """How often a state is stopped, and a pipeline."""
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import threading
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
@@ -21,6 +20,7 @@ from tests.faults.test_pipeline_faults import prepare
 from tests.faults.test_state_faults import COMPACT_AFTER, EPOCHS, check, commit, connect, edits
 from tests.servers.s3 import Cut, Server, Stopped
 from tests.support import pipelines
+from tests.support.amount import cases
 from tests.support.pipelines import Job
 from tests.targets.job import job_at, replayed
 
@@ -37,7 +37,7 @@ from deltafix.spark.shards.past import around
 from deltafix.store import objects
 from deltafix.store.folder import folder_at
 
-KILLS, ATTEMPTS = (60, 60) if "DELTAFIX_EXAMPLES" in os.environ else (6, 30)
+KILLS, ATTEMPTS = cases(6, fuzz=60), cases(30, fuzz=60)
 """How often a pipeline is stopped, and how often one is to go on beside a server that fails."""
 
 

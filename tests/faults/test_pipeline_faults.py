@@ -8,7 +8,6 @@ is recomputation from what the files say, and the outputs' deltas, applied in or
 from __future__ import annotations
 
 import itertools
-import os
 import resource
 import shutil
 import signal
@@ -24,6 +23,7 @@ import pyarrow as pa
 import pytest
 from tests.faults.killing import Full, Halted, Killer, forking, halting, killed
 from tests.support import pipelines
+from tests.support.amount import FUZZED, cases
 from tests.support.pipelines import TEXT, Job, rows_of
 
 import deltafix
@@ -43,7 +43,7 @@ from deltafix.store import disk
 
 ROOM = 12_000
 """Bytes of memory that `auto` has: it moves the job's state to shards on the way."""
-KILLS = 3 if JIT_DISABLED else 240 if "DELTAFIX_EXAMPLES" in os.environ else 15
+KILLS = 3 if JIT_DISABLED else cases(15, fuzz=240)
 PIPELINE = 'rows_per_epoch = 6\nbad_rows = "quarantine"\non_change = "maintain"'
 STARTED = TEXT + 'can("root", 7).\n'
 """Its first epoch has a row already."""
@@ -289,7 +289,7 @@ def test_a_small_disk_that_is_full(small_disk, tmp_path) -> None:
 
 
 def test_batches_of_no_rows_and_of_many_each_once(tmp_path) -> None:
-    count = 2_000_000 if "DELTAFIX_EXAMPLES" in os.environ else 20_000
+    count = 2_000_000 if FUZZED else 20_000
     program = deltafix.Program.parse(".decl edge(x: number, y: number)\n.input edge")
     rng = np.random.default_rng(3)
     edges = np.unique(rng.integers(0, count, (count, 2)), axis=0)

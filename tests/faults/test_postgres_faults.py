@@ -11,6 +11,7 @@ from pathlib import Path
 from random import Random
 
 from tests.faults.killing import Killer, forking, killed
+from tests.support.amount import cases
 from tests.support.tables import World
 from tests.targets.job import stepping
 
@@ -18,7 +19,7 @@ from deltafix.kernel.jit import JIT_DISABLED
 from deltafix.pipeline.config import read_config
 from deltafix.pipeline.runner import Pipeline
 
-KILLS = 2 if JIT_DISABLED else int(os.environ.get("DELTAFIX_EXAMPLES", "6"))
+KILLS = 2 if JIT_DISABLED else cases(6)
 SERVER = "deltafix.pipeline.sources.replication:Server"
 CALLS = [(SERVER, name) for name in ("publish", "begin", "advance", "copy", "changes", "now")]
 

@@ -5,17 +5,17 @@ Rows are counted (`duplicates = "count"`), so that one that is in twice stays be
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 from random import Random
 
 from tests.faults.killing import Killer, forking, killed
+from tests.support.amount import cases
 from tests.unit.pipeline.test_requests import grant, job_of, member, serving
 
 from deltafix.store import disk
 
-KILLS = 60 if "DELTAFIX_EXAMPLES" in os.environ else 6
+KILLS = cases(6, fuzz=60)
 MORE = 'duplicates = "count"'
 REQUESTS = [
     ("member", member("a", "b"), member("b", "c")),

@@ -8,7 +8,6 @@ at work, wholly, and equals recomputation by one engine; the rest of the script 
 from __future__ import annotations
 
 import errno
-import os
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from unittest import mock
 
 import pytest
 from tests.faults.killing import Full, Killer, forking, killed
+from tests.support.amount import cases
 
 import deltafix
 from deltafix.errors import StateError
@@ -26,7 +26,7 @@ from deltafix.kernel.jit import JIT_DISABLED
 from deltafix.spark.shards import ShardedDatabase, database, epoch, resident
 from deltafix.store import disk
 
-KILLS = 3 if JIT_DISABLED else 210 if "DELTAFIX_EXAMPLES" in os.environ else 15
+KILLS = 3 if JIT_DISABLED else cases(15, fuzz=210)
 PROGRAM = deltafix.Program.parse("""
 .decl edge(x: number, y: number)
 .decl root(x: number)

@@ -18,6 +18,7 @@ from pathlib import Path
 import duckdb
 import pytest
 from tests.faults.killing import left_by_kills
+from tests.support.amount import every
 
 import deltafix.sql
 
@@ -52,7 +53,7 @@ SCRIPT = (
     "INSERT INTO item SELECT b FROM total",
 )
 NAMES = ("bag", "item", "total", "both_", "extra", "square")
-EVERY = 3 if "DELTAFIX_EXAMPLES" in os.environ else 9  # steps from one kill to the next of its mode
+EVERY = every(9, fuzz=3)  # steps from one kill to the next of its mode
 
 
 def state_of(db) -> dict[str, Counter]:

@@ -10,7 +10,6 @@ there, exactly.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import closing
 from functools import cache
@@ -21,13 +20,14 @@ import duckdb
 import pytest
 from tests.faults.killing import left_by_kills
 from tests.judges.sql_judge import Bag, bag
+from tests.support.amount import every
 
 import deltafix.sql
 
 pytestmark = pytest.mark.usefixtures("warm_kernel")
 
 TRANSACTIONS = 14
-EVERY = 7 if "DELTAFIX_EXAMPLES" in os.environ else 23  # steps from one kill to the next
+EVERY = every(23, fuzz=7)  # steps from one kill to the next
 COLUMNS = {
     "id": "BIGINT", "g": "BIGINT", "v": "BIGINT", "f": "DOUBLE", "h": "DOUBLE",
     "d": "DECIMAL(12, 2)",

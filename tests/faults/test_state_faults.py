@@ -22,6 +22,7 @@ from random import Random
 
 import pytest
 from tests.judges.oracle import evaluate
+from tests.support.amount import cases
 
 import deltafix
 from deltafix.engine.state.image import SEAL_SIZE, VARIABLE
@@ -967,7 +968,7 @@ def ask(writers: subprocess.Popen[str], line: str) -> list[str]:
 def test_killed_writers_lose_nothing_acknowledged(tmp_path, writers) -> None:
     rng = Random("kill")
     path = tmp_path / "s"
-    kills = 2 if JIT_DISABLED else int(os.environ.get("DELTAFIX_EXAMPLES", "10"))
+    kills = 2 if JIT_DISABLED else cases(10)
     reached = 0
     for _ in range(kills):
         said, owner = ask(writers, f"{path} {rng.randrange(1, 12)}")

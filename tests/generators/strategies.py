@@ -10,7 +10,6 @@ with `missing="error"`. `replay` gives the input facts after each epoch, for the
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from functools import reduce
 from operator import xor
@@ -20,6 +19,7 @@ from hypothesis import strategies as st
 from tests.generators.random_extended import GROUPS
 from tests.generators.random_rules import CORNERS, FAR, NUMBERS, SYMBOLS, Generator
 from tests.judges.oracle_values import order
+from tests.support.amount import FUZZED
 
 from deltafix.datalog.program import Program
 from deltafix.plan.ir import Plan
@@ -104,7 +104,7 @@ def is_large(plan: Plan) -> bool:
     """
     stages = plan.stages
     rules = sum(len(one.lower) + len(one.same) + len(one.rederive) for one in stages)
-    return rules > 500 and "DELTAFIX_EXAMPLES" not in os.environ
+    return rules > 500 and not FUZZED
 
 
 def random_row(rng: Random, program: Program, relation: str, far: bool = False) -> tuple:

@@ -427,7 +427,8 @@ class _Play:
                 self.edit(number, statements)
             self.judged.transactions += 1
             self.compare(number)
-            if self.kept and number % 3 == 1 and not self.is_renamed:
+            once = 1 + 3 * (len(self.case.views) % 2)  # a definition costs as much as four edits
+            if self.kept and number == once and not self.is_renamed:
                 self.come_back(number)
             self.db.engine.check_invariants()
 

@@ -24,6 +24,7 @@ import sqlalchemy
 from deltalake import DeltaTable
 from pyiceberg.catalog import load_catalog
 from tests.faults.killing import Killer, forking
+from tests.support.amount import FUZZED, cases
 from tests.support.pipelines import Row
 from tests.targets import job as jobs
 from tests.targets.hook import Hook
@@ -44,7 +45,7 @@ from deltafix.pipeline.manifest import read_manifest
 from deltafix.pipeline.targets.registry import make_target
 from deltafix.pipeline.targets.target import EpochRows
 
-KILLS = 2 if JIT_DISABLED else min(60, int(os.environ.get("DELTAFIX_EXAMPLES", "2")))
+KILLS = 2 if JIT_DISABLED else cases(2, fuzz=60)
 DELTA, ICEBERG = "deltafix.pipeline.targets.delta", "deltafix.pipeline.targets.iceberg"
 POSTGRES, SQL = "deltafix.pipeline.targets.postgres", "deltafix.pipeline.targets.sql"
 
@@ -176,7 +177,7 @@ IDS = [f"{kind}-{more.split(chr(34))[1] if more else ''}{'-key' * ('key' in more
 KEEPERS = dict(zip(CASES, ["shards", "driver"] * len(CASES), strict=False))
 """Who keeps the rows in a case: deltas of either are the same, and a kill costs seconds."""
 
-KILLED = CASES if "DELTAFIX_EXAMPLES" in os.environ else [CASES[at] for at in (0, 2, 5, 7, 11)]
+KILLED = CASES if FUZZED else [CASES[at] for at in (0, 2, 5, 7, 11)]
 """A kill costs seconds: `make fuzz` tries all of them, and more kills of each."""
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from functools import partial
 from random import Random
 from typing import Any
@@ -16,6 +15,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 import pytest
+from tests.support.amount import cases
 
 from deltafix.errors import SinkError
 from deltafix.facts.arrow import arrow_schema, table_from_rows
@@ -49,7 +49,7 @@ TEXTS = [
     "\U0001f600",
     "x" * 3000,
 ]
-EPOCHS = 60 if "DELTAFIX_EXAMPLES" in os.environ else 10
+EPOCHS = cases(10, fuzz=60)
 
 
 def random_row(rng: Random) -> Row:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from random import Random
 from typing import Any
 
 import pytest
 from tests.servers.topics import LocalMemoryTopic, MemorySpark, MemoryTopic, Records
+from tests.support.amount import cases
 
 import deltafix
 from deltafix.errors import DriftError, OffsetError
@@ -20,7 +20,7 @@ from deltafix.pipeline.portion import Portion
 from deltafix.pipeline.sources.topic import decode_records, share
 from deltafix.sql.program import program_of
 
-EXAMPLES = int(os.environ.get("DELTAFIX_EXAMPLES", "100"))
+EXAMPLES = cases(100)
 EDGE = Schema.of("edge", ["x", "n"], ["symbol", "number"])
 OPTIONS: dict[str, Any] = {
     "servers": "127.0.0.1:9092", "topic": "edges", "timeout": 1, "lost": "fail",

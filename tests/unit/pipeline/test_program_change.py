@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from random import Random
 
@@ -11,6 +10,7 @@ import pytest
 from tests.generators.strategies import FEATURES, random_program, random_script, replay
 from tests.judges.oracle import evaluate
 from tests.support import pipelines
+from tests.support.amount import cases
 from tests.support.pipelines import TEXT, Job, rows_of, signed
 
 import deltafix
@@ -27,7 +27,7 @@ from deltafix.pipeline.config import schemas_of
 from deltafix.pipeline.keeper import peek_marks
 from deltafix.pipeline.manifest import read_deltas, read_view
 
-EXAMPLES = int(os.environ.get("DELTAFIX_EXAMPLES", "40"))
+EXAMPLES = cases(40)
 
 
 def test_cones_tell_which_relations_a_rule_reaches() -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections import Counter
 from math import inf, nan
 from typing import Any
 
 import pytest
+from tests.support.amount import cases
 
 from deltafix.reducers.extremes import Max, Min
 from deltafix.reducers.numeric import Sum
@@ -27,7 +27,7 @@ WAYS = (
     Way(nullable=True, nulls_first=True),
 )
 NUMBER = Way(nullable=False, is_plain=True)
-SEEDS = max(4, int(os.environ.get("DELTAFIX_EXAMPLES", "0")) // 20)
+SEEDS = cases(4, per=20)
 ENDS = (None, -70, -3, -1, 0, 1, 2, 40)
 
 
