@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import re
+import signal
 import sys
 import tempfile
 from collections import Counter
@@ -36,6 +37,10 @@ def _few_choices(monkeypatch: pytest.MonkeyPatch) -> None:
     """What random programs draw for their disjunctions ends with the test (`strategies`)."""
     monkeypatch.setattr(whole, "MOST", whole.MOST)
 
+
+# Behind `nohup ... &` it is ignored, by all processes that tests start and interrupt, too.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Images of states are sealed with the user's key: tests, and processes they start, have their own.
 os.environ["DELTAFIX_IMAGE_KEY"] = "tests"
