@@ -103,16 +103,19 @@ def case_of(
     correlated: bool = False,
     numbered: bool = False,
     computed: bool = False,
+    one_sided: bool = False,
 ) -> Case:
     """The case of a seed; with `chains` the joins of a view are three LEFT JOINs of tables.
 
     With `correlated` views are aggregates of subqueries that read the query around, with
     `numbered` those rows of a query that a number leaves, under any names. With `computed` most
-    joins, those of subqueries and recursions too, compare expressions. Without `arrays` no column
-    is one; without `schemas` there are no foreign keys, and no table changes.
+    joins, those of subqueries and recursions too, compare expressions; with `one_sided` views are
+    groups of a LEFT JOIN, most of whose aggregates are of its right side alone. Without `arrays` no
+    column is one; without `schemas` there are no foreign keys, and no table changes.
     """
     maker = _Maker(Random(seed), chains, arrays, schemas)
     maker.correlated, maker.numbers, maker.computes = correlated, numbered, computed
+    maker.one_sided = one_sided
     return maker.case(views, transactions)
 
 
@@ -125,7 +128,7 @@ class _Maker:
         self.sources: list[Table] = []
         self.names = 0
         self.joins = _JOINS
-        self.correlated = self.numbers = self.computes = False
+        self.correlated = self.numbers = self.computes = self.one_sided = False
         self.hidden = ""
         """A column that the query just made may be sorted by, though it need not show it."""
         # without what SQLite has not, in most cases: views that read others would be lost with them
@@ -161,6 +164,8 @@ class _Maker:
         for n in range(views):
             if self.numbers:
                 query, columns = self.select(0, (INT, *self.random.choices(self.types, k=n % 3)))
+            elif self.one_sided:
+                query, columns = self.grouped(1)
             else:
                 query, columns = self.aggregated() if self.correlated else self.query(2)
             name = f"v{n}"
@@ -1422,6 +1427,11 @@ class _Maker:
 
     def grouped(self, depth: int) -> tuple[str, Columns]:
         text, scope = self.joined(depth)
+        there = scope
+        if self.one_sided:
+            right, name, more = self.source(1)
+            there = self.with_fields(tuple((f"{name}.{n}", k) for n, k in more))
+            text += f" LEFT JOIN {right} ON {self.on(scope, there, 'LEFT')}"
         keys = []
         for _ in range(self.random.choice((0, 1, 1, 1, 2))):
             kind = self.random.choice(self.types)
@@ -1435,7 +1445,10 @@ class _Maker:
                 keys.append((key, kind))
         shown = [(f"{key} AS c{n}", kind) for n, (key, kind) in enumerate(keys)]
         shown = [one for one in shown if self.maybe(0.85)]
-        aggregates = [self.aggregate(scope) for _ in range(self.random.randint(1, 3))]
+        if self.one_sided and self.maybe(0.15):
+            there = (*scope, *there)
+        aggregates = [self.aggregate(there) for _ in range(self.random.randint(1, 3))]
+        scope = (*scope, *there) if self.one_sided else scope
         start = len(keys)
         shown += [(f"{text_} AS c{start + n}", kind) for n, (text_, kind) in enumerate(aggregates)]
         group = f" GROUP BY {', '.join(k for k, _ in keys)}" if keys else ""

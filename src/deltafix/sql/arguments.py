@@ -52,7 +52,7 @@ READ: Final[dict[type[exp.Expr], frozenset[str]]] = {
         ((exp.Create,), "this kind expression exists properties replace"),
         ((exp.Delete,), "this using where returning"),
         ((exp.Drop,), "tables kind exists materialized cascade restrict"),
-        ((exp.Insert,), "this expression conflict returning by_name alternative"),
+        ((exp.Insert,), "this expression conflict returning by_name alternative default"),
         ((exp.Merge,), "this using on using_cond whens"),
         ((exp.OnConflict,), "action conflict_keys expressions where"),
         ((exp.RenameColumn,), "this to"),
@@ -210,7 +210,7 @@ _WORDS: Final = {
 _WAYS_OUT: Final = {
     "by_name": "select the columns in one order on both sides",
     "count": "write ORDER BY x DESC LIMIT n, or a ROW_NUMBER() OVER (...) of each group",
-    "db": "write the name of the table alone",
+    "db": "write the name of the table alone; the prompt's `.tables` lists tables and views",
     "grouping_sets": "write GROUP BY GROUPING SETS (...)",
     "format": "dates are written 2026-01-31",
     "laterals": "join with a subquery",

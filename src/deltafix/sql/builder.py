@@ -165,7 +165,9 @@ class Builder:
     """Relations of one rule, by the head's arguments and the body (`once`)."""
     alive: list[exp.Expr] = field(default_factory=list)
     """Their nodes: a copy that nobody holds would leave its identity to another."""
-    domains: dict[int, tuple[list[exp.Column], tuple[Operand, ...]]] = field(default_factory=dict)
+    domains: dict[int, tuple[list[exp.Column | exp.Dot], tuple[Operand, ...]]] = field(
+        default_factory=dict
+    )
     """Of those that are correlated: what they read of the query around, as columns and operands."""
     used: set[str] = field(default_factory=set)
     """The tables and views that are read."""

@@ -65,6 +65,8 @@ def cast(
     """
     if given in (wanted, NULL):
         return _same
+    if given is TEXT and wanted.element is not None and dialect == "postgres":
+        return _text_to_array(wanted.element, partial(cast, tries=tries, dialect=dialect), tries)
     if given.is_nested or wanted.is_nested:
         inside = _to_struct if given.fields else _to_array
         return inside(given, wanted, partial(cast, tries=tries, dialect=dialect), tries)
@@ -183,6 +185,35 @@ def _to_array(
         return None
     convert = _fitting(inside(given.element, element), element, tries)
     return None if convert is None else lambda values: tuple(map(convert, values))
+
+
+_ELEMENT: Final = re.compile(
+    r"""\s*(?:"((?:[^"\\]|\\.)*)"|((?:[^,{}"\\]|\\.)+?))\s*(?:,(?!$)|$)""", re.DOTALL
+)
+"""An element of an array of PostgreSQL's, in quotes or not, and what ends it."""
+
+
+def _elements(text: str) -> list[str | None]:
+    """The elements of `{a,"b c",NULL}`, as PostgreSQL writes arrays. Raises ValueError."""
+    inside, elements, at = text.strip()[1:-1], [], 0
+    if text.strip()[:1] + text.strip()[-1:] != "{}":
+        raise ValueError(f"{shown(text)} is no array: write '{{a,\"b c\",NULL}}'")
+    while inside.strip() and at < len(inside):
+        match = _ELEMENT.match(inside, at)
+        bare = "" if match is None else match[2]
+        if match is None or (bare is not None and not bare.strip()):
+            raise ValueError(f"{shown(text)} is no array of one dimension")
+        is_null = bare is not None and bare.upper() == "NULL"
+        written = match[1] if bare is None else bare
+        elements.append(None if is_null else re.sub(r"\\(.)", r"\1", written, flags=re.DOTALL))
+        at = match.end()
+    return elements
+
+
+def _text_to_array(element: SqlType, inside: _Cast, tries: bool) -> Callable[[Any], Any] | None:
+    """Element by element, as PostgreSQL writes an array; none inside of another one."""
+    convert = None if element.is_nested else _fitting(inside(TEXT, element), element, tries)
+    return None if convert is None else lambda text: tuple(map(convert, _elements(text)))
 
 
 def _to_struct(

@@ -114,35 +114,49 @@ class Definitions(Editing):
             self._hear([step])
 
     def _drop(self, statement: Statement, node: exp.Drop) -> int:
-        statement.require_only(node, ("tables", "kind", "exists", "materialized", "restrict"))
-        for table in node.args["tables"]:
-            name = table.name
-            registry = self.catalog.tables if node.args["kind"] == "TABLE" else self.catalog.views
-            if name not in registry:
-                if node.args.get("exists"):
-                    continue
-                raise statement.unknown(node.args["kind"].lower(), name, list(registry), table)
-            readers = self.catalog.readers(name)
-            if readers:
-                message = f"{name} is read by {', '.join(readers)}"
-                raise statement.wrong(message, table, f"DROP VIEW {readers[-1]} first")
-            tables = {other.relation.name for other, _ in self.catalog.referring(name)} - {name}
-            if tables:
-                message = f"{name} is referred to by {', '.join(sorted(tables))}"
-                raise statement.wrong(message, table, f"DROP TABLE {min(tables)} first")
-            self._edits_first()
-            before = self.catalog.copy()
-            del registry[name], self.catalog.definitions[name]
-            self._stale = True
-            try:
-                if self._db is not None:
-                    with self.mapped(statement):
-                        self._engine()
-            except BaseException:
-                self.catalog.restored(before)
-                raise
-            self._forget_unknown()
+        """DROP of tables or views: all of them, or none."""
+        args = ("tables", "kind", "exists", "materialized", "restrict", "cascade")
+        statement.require_only(node, args)
+        self._edits_first()
+        before = self.catalog.copy()
+        try:
+            for table in node.args["tables"]:
+                self._forget(statement, node, table)
+            if self._stale and self._db is not None:
+                with self.mapped(statement):
+                    self._engine()
+        except BaseException:
+            self.catalog.restored(before)
+            raise
+        self._forget_unknown()
         return 0
+
+    def _forget(self, statement: Statement, node: exp.Drop, table: exp.Table) -> None:
+        """Take a table or a view out of the catalog, with CASCADE the views that read it, too."""
+        name, kind = table.name, node.args["kind"]
+        registry = self.catalog.tables if kind == "TABLE" else self.catalog.views
+        if name not in registry:
+            if not node.args.get("exists"):
+                raise statement.unknown(kind.lower(), name, list(registry), table)
+            return
+        readers = self.catalog.readers(name)
+        if readers and not node.args.get("cascade"):
+            message = f"{name} is read by {', '.join(readers)}"
+            way_out = f"DROP VIEW {readers[-1]} first, or write DROP {kind} {name} CASCADE"
+            raise statement.wrong(message, table, way_out)
+        tables = {other.relation.name for other, _ in self.catalog.referring(name)} - {name}
+        if tables:
+            message = f"{name} is referred to by {', '.join(sorted(tables))}"
+            raise statement.wrong(message, table, f"DROP TABLE {min(tables)} first")
+        gone = {name}
+        for reader, view in self.catalog.views.items():  # a view stands behind what it reads
+            if view.reads & gone:
+                gone.add(reader)
+        for one in gone:
+            self.catalog.views.pop(one, None)
+            del self.catalog.definitions[one]
+        self.catalog.tables.pop(name, None)
+        self._stale = True
 
     def _alter(self, statement: Statement, node: exp.Alter) -> int:
         self._edits_first()

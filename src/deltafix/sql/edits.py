@@ -162,6 +162,9 @@ def _insert(connection: Connection, statement: Statement, node: exp.Insert) -> _
         return _by_name(statement, node, table, query)
     if isinstance(query, exp.Values):
         rows = _cells(statement, query, [columns[names.index(name)] for name in wanted])
+    elif node.args.get("default"):
+        wanted = []
+        rows = _no_values
     elif query is None:
         raise builder.refused("INSERT of nothing", node, "write VALUES (...) or a SELECT")
     else:
@@ -171,6 +174,11 @@ def _insert(connection: Connection, statement: Statement, node: exp.Insert) -> _
         return _Plan(table, lambda c, s: inserted(s, table, wanted, *rows(c, s)))
     upserted = Upsert.of(statement, table, conflict)
     return _Plan(table, lambda c, s: upserted.edit(c, s, inserted(s, table, wanted, *rows(c, s))))
+
+
+def _no_values(_: Connection, __: Statement) -> tuple[Sequence[Sequence[SqlValue]], None]:
+    """The rows of INSERT ... DEFAULT VALUES."""
+    return [()], None
 
 
 def _of_query(

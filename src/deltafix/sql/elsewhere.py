@@ -18,14 +18,22 @@ FROM_FILES: Final = (
 _INDEX: Final = "leave it out: what queries and keys look up is indexed by itself"
 _NO_SETTINGS: Final = "leave it out: a connection is one database without settings in SQL"
 _NOTHING_TO_DO: Final = "leave it out: there is nothing to be tidied"
+_NO_RIGHTS: Final = "leave it out: whoever has the connection may do all"
 _LIST: Final = "`.tables` at the prompt of `deltafix sql` lists tables and views with their columns"
 
 _INSTEAD: Final = {
     ("ANALYZE",): _NOTHING_TO_DO,
     ("ATTACH",): _NO_SETTINGS,
     ("CHECKPOINT",): _NOTHING_TO_DO,
+    ("COMMENT",): "leave it out, or write `-- ...` into the script",
     ("COPY",): FROM_FILES,
+    ("CREATE", "EXTENSION"): _NO_SETTINGS,
+    ("CREATE", "FUNCTION"): "deltafix.sql.create_function takes a function of Python",
     ("CREATE", "INDEX"): _INDEX,
+    ("CREATE", "ROLE"): _NO_RIGHTS,
+    ("CREATE", "SCHEMA"): "leave it out, and write the names of tables alone",
+    ("CREATE", "SEQUENCE"): "give each row its number",
+    ("CREATE", "TRIGGER"): "db.subscribe(view) is told what changes with every commit",
     (
         "CREATE",
         "TYPE",
@@ -34,10 +42,13 @@ _INSTEAD: Final = {
     ("DESC",): _LIST,
     ("DESCRIBE",): _LIST,
     ("DROP", "INDEX"): _INDEX,
+    ("GRANT",): _NO_RIGHTS,
     ("LOAD",): FROM_FILES,
+    ("LOCK",): "leave it out: transactions come one after another",
     ("OPTIMIZE",): _NOTHING_TO_DO,
     ("PRAGMA",): _NO_SETTINGS,
     ("REFRESH",): "leave it out: views follow their tables with every commit",
+    ("REVOKE",): _NO_RIGHTS,
     ("SHOW",): _LIST,
     ("USE",): _NO_SETTINGS,
     ("VACUUM",): _NOTHING_TO_DO,

@@ -147,7 +147,7 @@ def _table(formulas: Formulas, node: exp.Expr) -> tuple[list[Formula], Source]:
             relation = queries.relation(builder, node.this, scope.inner(alone=True))
         except CorrelatedError as error:
             builder.back(mark)
-            if scope.here(error.node) is None:  # of the query around this one
+            if scope.here(error.column) is None:  # of the query around this one
                 return _lateral(formulas, node, names)
             message = f"{error.node.sql()} is of another item of FROM"
             raise scope.statement.wrong(message, error.node, "write LATERAL (SELECT ...)") from None

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial, reduce
@@ -34,6 +34,7 @@ from deltafix.sql.types import (
     NULL,
     TEXT,
     TIMESTAMP,
+    TIMESTAMPTZ,
     SqlType,
     array_type,
     common_type,
@@ -206,15 +207,26 @@ def _series(_: _Key, start: int, end: int, step: int = 1, *, last: bool) -> _Arr
     return tuple(numbers)
 
 
+def _series_of_steps(key: _Key, start: int, end: int, step: int = 1) -> _Array:
+    """PostgreSQL's, which is to have an end."""
+    if step == 0:
+        raise ValueError("the step of a series is 0")
+    return _series(key, start, end, step, last=True)
+
+
 def _moments(scalars: Scalars, node: exp.GenerateSeries) -> Scalar:
     """A series of days or moments, by an INTERVAL: the end of it, too, but in RANGE."""
     statement = scalars.statement
     step = times.interval(statement, node.args["step"].unnest())
-    ends = [scalars.compile(node.args[key]) for key in ("start", "end")]
-    if any(end.type not in (DATE, TIMESTAMP, NULL) for end in ends):
+    nodes = [node.args[key] for key in ("start", "end")]
+    kinds = {scalars.compile(end).type for end in nodes} - {TEXT}  # in quotes it is as the other
+    ends = [scalars.compile(typed(end, next(iter(kinds), TEXT))) for end in nodes]
+    zoned = [TIMESTAMPTZ] if statement.dialect == "postgres" else []  # its days are moments of UTC
+    if any(end.type not in (DATE, TIMESTAMP, NULL, *zoned) for end in ends):
         shown = ", ".join(end.type.name for end in ends)
         raise statement.wrong(f"a series from {shown}", node, "it takes a DATE or a TIMESTAMP")
     is_of_days = statement.dialect == "spark" and ends[0].type is DATE
+    has_zone = statement.dialect == "postgres" and TIMESTAMP not in {end.type for end in ends}
     if step.months * step.rest < timedelta() or (is_of_days and step.rest % timedelta(days=1)):
         raise statement.refused("this step", node, "write INTERVAL '1' DAY")
     last, again = not node.args.get("is_end_exclusive"), statement.dialect != "spark"
@@ -232,12 +244,14 @@ def _moments(scalars: Scalars, node: exp.GenerateSeries) -> Scalar:
                 at = times.moved(at, step, 1) if again else times.moved(start, step, len(series))
             except OverflowError:  # the next one is of no year, and so behind the end
                 break
+        if has_zone:
+            return tuple(moment.replace(tzinfo=UTC) for moment in series)
         return tuple(moment.date() for moment in series) if is_of_days else tuple(series)
 
     moments = [scalars.converted(end, TIMESTAMP) for end in ends]
     return Scalar(
         strict(compute, *(moment.compute for moment in moments)),
-        array_type(DATE if is_of_days else TIMESTAMP),
+        array_type(DATE if is_of_days else TIMESTAMPTZ if has_zone else TIMESTAMP),
         any(end.nullable for end in ends),
     )
 
@@ -366,6 +380,7 @@ _POSTGRES: Final[dict[Any, _Form]] = {
     exp.ArrayPrepend: _DUCKDB[exp.ArrayPrepend],
     exp.ArrayRemove: _Form("AE", "A", _without, strict=False),
     exp.ArrayToString: _TEXT,
+    exp.GenerateSeries: _Form("NN.N", array_type(BIGINT), _series_of_steps),
 }  # fmt: skip
 
 _SPARK: Final[dict[Any, _Form]] = {
@@ -544,6 +559,10 @@ def _of_one_type(
     statement = scalars.statement
     kind: SqlType | None = NULL
     values = []
+    if statement.dialect == "postgres":  # '{a,b}' beside an array is one
+        arrays = [one for one in (scalars.compile(arg).type for arg in args) if one.element]
+        pairs = zip(args, takes, strict=False)
+        args = [typed(arg, arrays[0]) if letter == "A" and arrays else arg for arg, letter in pairs]
     for arg, letter in zip(args, takes, strict=False):
         value = scalars.compile(arg)
         if letter in "AJ" and value.type is not NULL:

@@ -198,7 +198,7 @@ def typed(node: exp.Expr, kind: SqlType) -> exp.Expr:
     given = Given.at(inner)
     quoted = isinstance(inner, exp.Literal) and inner.is_string
     quoted = quoted or (given is not None and isinstance(given.value, str))
-    quoted = quoted and kind not in (TEXT, NULL, BEYOND) and not kind.is_nested
+    quoted = quoted and kind not in (TEXT, NULL, BEYOND) and not kind.fields
     if quoted or (kind is DOUBLE and is_beyond(inner)):
         return exp.Cast(this=inner.copy(), to=data_type(kind.name))
     return node

@@ -14,6 +14,7 @@ from functools import cache, partial
 from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 
 from sqlglot.dialects.dialect import Dialect
+from sqlglot.dialects.postgres import Postgres
 from sqlglot.errors import ParseError, SqlglotError
 from sqlglot.optimizer.normalize_identifiers import normalize_identifiers
 from sqlglot.parser import Parser
@@ -184,7 +185,8 @@ def _parsed(
     # for names of tables. Copies come last.
     nodes = [*tree.walk()]
     _join_laterals(nodes)
-    nodes += _as_arrays(nodes)
+    nodes += _as_arrays(nodes, reader)
+    _leave_schemas_out(nodes, reader)
     _take_fields(nodes)
     _write_plainly(nodes)
     return tree
@@ -218,24 +220,57 @@ def _join_laterals(nodes: Sequence[exp.Expr]) -> None:
                 select.set("laterals", None)
 
 
-def _as_arrays(nodes: Sequence[exp.Expr]) -> list[exp.Expr]:
-    """DuckDB's GENERATE_SERIES and RANGE in FROM become UNNEST of the array of that name.
+def _as_arrays(nodes: Sequence[exp.Expr], reader: Dialect) -> list[exp.Expr]:
+    """GENERATE_SERIES, and DuckDB's RANGE, in FROM become UNNEST of the array of that name.
 
-    The column has the function's name. Returns the names that tables got.
+    The column has the function's name, in PostgreSQL the table's. There it is one in SELECT, too.
+    Returns the names that tables got.
     """
     aliases: list[exp.Expr] = []
-    for table in nodes:
-        series = table.this if isinstance(table, exp.Table) else None
-        if not isinstance(series, exp.GenerateSeries) or "is_end_exclusive" not in series.args:
+    is_postgres = isinstance(reader, Postgres)
+    for node in nodes:
+        series = node.this if isinstance(node, exp.Table | exp.Lateral) else node
+        if not isinstance(series, exp.GenerateSeries):
             continue
-        name = "range" if series.args["is_end_exclusive"] else "generate_series"
-        alias = table.args.get("alias") or exp.TableAlias(this=exp.to_identifier(name))
-        if not alias.columns:
-            alias.set("columns", [exp.to_identifier(name)])
-        rest = {key: value for key, value in table.args.items() if key not in ("this", "alias")}
-        table.replace(exp.Unnest(expressions=[series], alias=alias, **rest))
+        if isinstance(series, exp.ExplodingGenerateSeries):
+            array = exp.GenerateSeries(**series.args)
+        elif "is_end_exclusive" in series.args:
+            array = series
+        else:
+            continue
+        if node is series:
+            if node is not array and not isinstance(node.parent, exp.Table | exp.Lateral):
+                node.replace(exp.Explode(this=array))
+            continue
+        name = "range" if series.args.get("is_end_exclusive") else "generate_series"
+        alias = node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(name))
+        columns = alias.columns or [
+            exp.to_identifier(alias.name if is_postgres else name, quoted=is_postgres)
+        ]
+        offset = columns.pop() if node.args.get("ordinality") and len(columns) > 1 else None
+        alias.set("columns", columns)
+        left = {"this", "alias", "ordinality", "view", "outer"}
+        rest = {key: value for key, value in node.args.items() if key not in left}
+        node.replace(exp.Unnest(expressions=[array], alias=alias, offset=offset, **rest))
         aliases.append(alias)
     return aliases
+
+
+_SCHEMAS: Final = {"duckdb": "main", "postgres": "public", "spark": "default"}
+"""The schema of tables without one."""
+
+
+def _leave_schemas_out(nodes: Sequence[exp.Expr], reader: Dialect) -> None:
+    """`public.t` becomes `t`, and `public.t.a` then `t.a`: the one schema has that name."""
+    own = _SCHEMAS[type(reader).__name__.lower()]
+    found = set()
+    for node in nodes:
+        if isinstance(node, exp.Table) and node.db.lower() == own and not node.catalog:
+            node.set("db", None)
+            found.add(node.name)
+    for node in nodes:
+        if isinstance(node, exp.Column) and node.table in found and node.db.lower() == own:
+            node.set("db", None)
 
 
 class _Wrong(NamedTuple):
@@ -253,6 +288,10 @@ def _tree(
     Its `tokens` are read where they are not known.
     """
     tokens = reader.tokenize(words) if tokens is None else tokens
+    if [token.text.upper() for token in tokens[:2]] == ["START", "TRANSACTION"]:
+        at = tokens[0]
+        begin = Token(TokenType.BEGIN, at.text, at.line, at.col, at.start, at.end)
+        tokens = [begin, *tokens[1:]]
     head, actions = _actions(tokens)
     if len(actions) < 2:
         return _read(words, tokens, reader)

@@ -610,6 +610,8 @@ class Scalars:
                 way_out = "EXTRACT(EPOCH FROM x) has its seconds, TO_SECONDS(n) makes one of them"
             if kind.is_nested or inner.type.is_nested:
                 way_out = "make it anew of its parts, its elements or its fields"
+            if kind.element is not None and inner.type is TEXT:
+                way_out = "write its elements: [1, 2]"
             raise self.statement.wrong(message, node, way_out)
         if inner.type == kind:
             return inner

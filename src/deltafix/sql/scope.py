@@ -44,11 +44,19 @@ def shown_as(
 
 
 class CorrelatedError(Exception):
-    """A query that must stand alone reads a column of the query around it."""
+    """A query that must stand alone reads a column of the query around it, or a field of one."""
 
-    def __init__(self, node: exp.Column) -> None:
+    def __init__(self, node: exp.Column | exp.Dot) -> None:
         super().__init__(node.sql())
         self.node = node
+        self.column = column_in(node)
+
+
+def column_in(node: exp.Column | exp.Dot) -> exp.Column:
+    """A column itself, or that which a field is of."""
+    column = node.find(exp.Column)
+    assert column is not None  # noqa: S101  or it is no such node
+    return column
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,13 +183,22 @@ class Scope:
         column = node.find(exp.Column)
         if column is None or self.here(column) is not None or self.around is None:
             return None
-        known = self.around.known or {}
-        operand = known.get(self.around.qualified(node)) or self.around.grouped_field(node)
-        if operand is not None:
-            if self.alone:
-                raise CorrelatedError(column)
-            self.outer_used = True
+        operand = self.around.grouped(node)
+        if operand is not None and self.alone:
+            if operand not in self.domain:
+                raise CorrelatedError(node)
+            return self.column(outer_column(self.domain.index(operand)))
+        self.outer_used = self.outer_used or operand is not None
         return operand
+
+    def read(self, node: exp.Column | exp.Dot) -> Operand:
+        """A column, or a field that a query is grouped by. Raises as `column`."""
+        operand = self.grouped(node) if isinstance(node, exp.Dot) else None
+        return operand or self.column(column_in(node))
+
+    def grouped(self, node: exp.Dot) -> Operand | None:
+        """A field that this query, or one around, is grouped by; None for any other."""
+        return (self.known or {}).get(self.qualified(node)) or self.grouped_field(node)
 
     def sees(self, node: exp.Column) -> bool:
         """Whether the name means something here or further out."""

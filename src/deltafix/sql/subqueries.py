@@ -253,7 +253,7 @@ def _standing(formulas: Formulas, query: exp.Expr) -> _Standing:
     """
     builder, scope = formulas.builder, formulas.scope
     nodes, had = builder.domains.get(id(query), ([], ()))
-    outer = tuple(scope.column(node) for node in nodes)
+    outer = tuple(map(scope.read, nodes))
     if had and id(query) in builder.by_node:
         if had == outer:
             return _Standing(builder.by_node[id(query)], had)
@@ -274,7 +274,7 @@ def _standing(formulas: Formulas, query: exp.Expr) -> _Standing:
             relation = queries.relation(builder, query, inner)
         except CorrelatedError as error:
             builder.back(mark)
-            operand = scope.column(error.node)
+            operand = scope.read(error.node)
             if operand in outer or not _is_read(formulas, operand):
                 message = (
                     "a column of the outer query inside a subquery that groups, combines or limits"

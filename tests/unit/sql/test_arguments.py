@@ -19,10 +19,10 @@ SOURCES = Path(deltafix.sql.__file__).parent
 
 REFUSED = {
     exp.Command, exp.CurrentDate, exp.CurrentDatetime, exp.CurrentTime, exp.CurrentTimestamp,
-    exp.GeneratedAsIdentityColumnConstraint, exp.Localtime, exp.Localtimestamp, exp.Rand,
+    exp.ExplodingGenerateSeries, exp.GeneratedAsIdentityColumnConstraint, exp.Localtime, exp.Localtimestamp, exp.Rand,
     exp.SetOperation, exp.Uuid,
 }  # fmt: skip
-"""Classes that the sources name to refuse them, or for their subclasses."""
+"""Classes that the sources name to refuse them, to replace them, or for their subclasses."""
 
 OF_FUNCTIONS = {
     *functions.FUNCTIONS, *(kind for kind, _ in functions.OWN), *regexes.NODES,
@@ -216,6 +216,7 @@ SPEAKING = {
     "postgres": (
         "SELECT '{\"a\": 5}'::json -> 'a' AS x, '{\"a\": 5}'::jsonb ->> 'a' AS y",
         "SELECT 5 / a FROM w", "SELECT '[5, 6]'::json -> '0' AS x, '[5, 6]'::json ->> '0' AS y",
+        "INSERT INTO k DEFAULT VALUES", "SELECT GENERATE_SERIES(1, 7, 2)",
     ),
     "spark": (
         "SELECT SORT_ARRAY(n, FALSE), ARRAY(1, 2), SLICE(ARRAY(1, 2, 3), 2, 1) FROM t",

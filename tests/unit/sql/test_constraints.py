@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import duckdb
-import psycopg
 import pytest
 from tests.judges.sql_judge import states_during
 
@@ -272,47 +270,3 @@ def test_a_varchar_refuses_longer_texts_and_is_none_longer_after_alter(dialect: 
         assert db.execute("SELECT * FROM t ORDER BY id").fetchall() == [
             (1, "a\U0001f600c", None), (2, None, None),
         ]  # fmt: skip
-
-
-def test_postgres_casts_cut_and_columns_do_not(postgres: str) -> None:
-    """As PostgreSQL does, asked beside."""
-    script = (
-        "CREATE TABLE t (id INTEGER PRIMARY KEY, v TEXT)",
-        "INSERT INTO t VALUES (1, 'abc'), (2, 'ab'), (12345, NULL)",
-        "SELECT id, CAST(v AS VARCHAR(2)), CAST(id AS VARCHAR(5)), v::VARCHAR(9) FROM t ORDER BY 1",
-        "SELECT CAST(id AS VARCHAR(3)) FROM t ORDER BY 1",
-        "SELECT CAST('abc' AS VARCHAR(2))",
-        "CREATE MATERIALIZED VIEW w AS SELECT v::VARCHAR(2) AS x, id::VARCHAR(2) AS y FROM t",
-        "SELECT * FROM w ORDER BY x, y",
-        "SELECT id FROM t WHERE v::VARCHAR(1) = 'a' AND v::VARCHAR(2) LIKE '%b' ORDER BY id",
-        "SELECT MAX(v)::VARCHAR(1), COUNT(DISTINCT v::VARCHAR(1)) FROM t",
-        "DROP MATERIALIZED VIEW w",
-        "ALTER TABLE t ALTER COLUMN v TYPE VARCHAR(2)",
-        "ALTER TABLE t ALTER COLUMN v TYPE VARCHAR(2) USING CAST(v AS VARCHAR(2))",
-        "INSERT INTO t VALUES (4, 'abc')",
-        "SELECT * FROM t ORDER BY id",
-        "CREATE TABLE u (v VARCHAR(0))",
-        "CREATE TABLE u (v CHARACTER VARYING(1) DEFAULT 'ab')",
-        "INSERT INTO u DEFAULT VALUES",
-        "SELECT * FROM u",
-    )
-
-    def told(run: Any, errors: Any) -> list[Any]:
-        answers: list[Any] = []
-        for statement in script:
-            try:
-                cursor = run(statement)
-                answers.append(cursor.fetchall() if statement.startswith("SELECT") else None)
-            except errors:
-                answers.append("error")
-        return answers
-
-    with (
-        psycopg.connect(postgres, autocommit=True) as server,
-        deltafix.sql.connect(dialect="postgres") as db,
-    ):
-        server.execute("DROP SCHEMA IF EXISTS bounded CASCADE; CREATE SCHEMA bounded")
-        server.execute("SET search_path TO bounded")
-        wanted = told(server.execute, psycopg.Error)
-        assert told(db.execute, deltafix.sql.Error) == wanted
-        assert wanted.count("error") == 4

@@ -387,3 +387,33 @@ def test_what_is_compared_by_no_equality_is_chosen_before(warm_kernel: None) -> 
         assert db.engine.last_epoch.probed < 1000
         found = db.execute("SELECT a FROM v ORDER BY a DESC LIMIT 1").fetchall()
         assert found == [(5000,)]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT a FROM p GROUP BY a, b.y HAVING COUNT(*) < (SELECT d FROM q WHERE q.b = p.b.y "
+        "ORDER BY d DESC LIMIT 1)",
+        "SELECT p.b.y, (SELECT d FROM q WHERE q.b = p.b.y ORDER BY d LIMIT 1) AS d "
+        "FROM p GROUP BY p.b.y",
+        "SELECT p.b.y AS y FROM p GROUP BY p.b.y HAVING EXISTS (SELECT 1 FROM q GROUP BY d "
+        "HAVING MIN(q.b) = p.b.y)",
+    ],
+)
+def test_a_subquery_reads_the_field_that_the_query_around_is_grouped_by(query: str) -> None:
+    changes = changes_followed(
+        (
+            "CREATE TABLE p (a INTEGER, b STRUCT(x INTEGER, y INTEGER))",
+            "CREATE TABLE q (b INTEGER, d INTEGER)",
+        ),
+        query,
+        (
+            "INSERT INTO p VALUES (1, {'x': 1, 'y': 2}), (1, {'x': 1, 'y': 2})",
+            "INSERT INTO p VALUES (2, {'x': 3, 'y': 4})",
+            "INSERT INTO q VALUES (2, 5), (2, 1), (4, 0), (NULL, 9)",
+            "INSERT INTO p VALUES (2, {'x': 3, 'y': 4}), (3, NULL)",
+            "UPDATE q SET d = 7 WHERE b = 4",
+            "DELETE FROM q WHERE d = 1",
+        ),
+    )
+    assert changes
