@@ -19,7 +19,8 @@ SOURCES = Path(deltafix.sql.__file__).parent
 
 REFUSED = {
     exp.Command, exp.CurrentDate, exp.CurrentDatetime, exp.CurrentTime, exp.CurrentTimestamp,
-    exp.ExplodingGenerateSeries, exp.GeneratedAsIdentityColumnConstraint, exp.Localtime, exp.Localtimestamp, exp.Rand,
+    exp.ExplodingGenerateSeries, exp.GeneratedAsIdentityColumnConstraint, exp.Localtime,
+    exp.Localtimestamp, exp.Rand,
     exp.SetOperation, exp.Uuid,
 }  # fmt: skip
 """Classes that the sources name to refuse them, to replace them, or for their subclasses."""
