@@ -46,6 +46,7 @@ SELECT t.id, g FROM t, generate_series(-1, t.n) AS g;
 SELECT t.id, g FROM t CROSS JOIN LATERAL generate_series(1, t.n) AS g;
 SELECT t.id, g.i, g.o FROM t
   LEFT JOIN LATERAL generate_series(5, 4 + t.n) WITH ORDINALITY AS g(i, o) ON true;
+SELECT * FROM generate_series(2, 4) WITH ORDINALITY AS g(i);
 SELECT d FROM generate_series('2024-01-01'::date, '2024-01-03'::date, interval '1 day') AS d;
 SELECT d FROM generate_series(timestamp '2024-01-31', '2024-05-01', '1 month') AS d;
 SELECT d FROM
@@ -86,7 +87,15 @@ SELECT * FROM w;
 DROP VIEW v CASCADE;
 SELECT * FROM w;
 DROP TABLE IF EXISTS nothing CASCADE;
-DROP TABLE public.orders, users;
+CREATE VIEW v AS SELECT id FROM users;
+CREATE VIEW w AS SELECT id FROM v;
+DROP VIEW v;
+DROP VIEW v, w;
+CREATE VIEW v AS SELECT id FROM users;
+CREATE VIEW w AS SELECT id FROM v;
+DROP VIEW v, w CASCADE;
+DROP TABLE users;
+DROP TABLE users, public.orders;
 SELECT * FROM users
 """
 
@@ -119,7 +128,7 @@ def server_at(postgres: str) -> psycopg.Connection[Any]:
 
 @pytest.mark.parametrize(
     ("script", "errors"),
-    [(LENGTHS, 4), (SERIES, 1), (DUMPED, 6)],
+    [(LENGTHS, 4), (SERIES, 1), (DUMPED, 8)],
     ids=["lengths", "series", "dump"],
 )
 def test_oracle_a_script_is_answered_as_postgres_does(

@@ -15,7 +15,7 @@ from typing import cast
 from deltafix.errors import SqlError
 from deltafix.sql import durable
 from deltafix.sql.altering import altered
-from deltafix.sql.catalog import created, require_made, require_plan
+from deltafix.sql.catalog import Catalog, created, require_made, require_plan
 from deltafix.sql.editing import Editing
 from deltafix.sql.integrity import require_sound
 from deltafix.sql.maintained import changed_behind
@@ -121,7 +121,7 @@ class Definitions(Editing):
         before = self.catalog.copy()
         try:
             for table in node.args["tables"]:
-                self._forget(statement, node, table)
+                self._forget(statement, node, table, before)
             if self._stale and self._db is not None:
                 with self.mapped(statement):
                     self._engine()
@@ -131,26 +131,33 @@ class Definitions(Editing):
         self._forget_unknown()
         return 0
 
-    def _forget(self, statement: Statement, node: exp.Drop, table: exp.Table) -> None:
-        """Take a table or a view out of the catalog, with CASCADE the views that read it, too."""
+    def _forget(
+        self, statement: Statement, node: exp.Drop, table: exp.Table, before: Catalog
+    ) -> None:
+        """Take a table or a view out of the catalog, with CASCADE the views that read it, too.
+
+        What else the statement names is no reader of it.
+        """
         name, kind = table.name, node.args["kind"]
-        registry = self.catalog.tables if kind == "TABLE" else self.catalog.views
-        if name not in registry:
-            if not node.args.get("exists"):
-                raise statement.unknown(kind.lower(), name, list(registry), table)
-            return
-        readers = self.catalog.readers(name)
-        if readers and not node.args.get("cascade"):
+        named = {other.name for other in node.args["tables"]}
+        registry = before.tables if kind == "TABLE" else before.views
+        if name not in registry and not node.args.get("exists"):
+            raise statement.unknown(kind.lower(), name, list(registry), table)
+        if name not in registry or name not in self.catalog.definitions:
+            return  # or it went with another one
+        cascades = bool(node.args.get("cascade"))
+        readers = [reader for reader in self.catalog.readers(name) if reader not in named]
+        if readers and not cascades:
             message = f"{name} is read by {', '.join(readers)}"
             way_out = f"DROP VIEW {readers[-1]} first, or write DROP {kind} {name} CASCADE"
             raise statement.wrong(message, table, way_out)
-        tables = {other.relation.name for other, _ in self.catalog.referring(name)} - {name}
+        tables = {other.relation.name for other, _ in self.catalog.referring(name)} - named
         if tables:
             message = f"{name} is referred to by {', '.join(sorted(tables))}"
             raise statement.wrong(message, table, f"DROP TABLE {min(tables)} first")
         gone = {name}
         for reader, view in self.catalog.views.items():  # a view stands behind what it reads
-            if view.reads & gone:
+            if cascades and view.reads & gone:
                 gone.add(reader)
         for one in gone:
             self.catalog.views.pop(one, None)

@@ -247,7 +247,9 @@ def _as_arrays(nodes: Sequence[exp.Expr], reader: Dialect) -> list[exp.Expr]:
         columns = alias.columns or [
             exp.to_identifier(alias.name if is_postgres else name, quoted=is_postgres)
         ]
-        offset = columns.pop() if node.args.get("ordinality") and len(columns) > 1 else None
+        offset = node.args.get("ordinality")
+        if offset and len(columns) > 1:
+            offset = columns.pop()
         alias.set("columns", columns)
         left = {"this", "alias", "ordinality", "view", "outer"}
         rest = {key: value for key, value in node.args.items() if key not in left}
