@@ -48,6 +48,9 @@ SELECT t.id, g.i, g.o FROM t
   LEFT JOIN LATERAL generate_series(5, 4 + t.n) WITH ORDINALITY AS g(i, o) ON true;
 SELECT * FROM generate_series(2, 4) WITH ORDINALITY AS g(i);
 SELECT d FROM generate_series('2024-01-01'::date, '2024-01-03'::date, interval '1 day') AS d;
+SELECT mode() WITHIN GROUP (ORDER BY g / 2), mode() WITHIN GROUP (ORDER BY -g),
+  percentile_disc(0.5) WITHIN GROUP (ORDER BY g DESC) FROM generate_series(1, 9) AS g;
+SELECT n % 2 AS k, mode() WITHIN GROUP (ORDER BY n) FILTER (WHERE id < 3) FROM t GROUP BY 1;
 SELECT d FROM generate_series(timestamp '2024-01-31', '2024-05-01', '1 month') AS d;
 SELECT d FROM
   generate_series(timestamptz '2024-03-01 00:00+00', '2024-01-01 12:00+00', '-1 month') AS d;

@@ -334,6 +334,10 @@ def _as_meant(inner: exp.Expr, dialect: str) -> exp.Expr:
         return inner if dialect == "postgres" else _within(exp.PercentileDisc, inner)
     if isinstance(inner, exp.Quantile) and dialect == "spark":  # PERCENTILE: between two values
         return _within(exp.PercentileCont, inner)
+    if isinstance(inner, exp.WithinGroup) and type(inner.this) is exp.Mode and not inner.this.this:
+        (ordered, *more) = inner.expression.expressions
+        if not more and not ordered.args.get("desc"):  # of several the first, here and there
+            return exp.Mode(this=ordered.this)
     return inner
 
 
