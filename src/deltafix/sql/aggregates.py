@@ -328,6 +328,8 @@ def _several(distinct: exp.Distinct, dialect: str) -> exp.Expr | None:
 
 def _as_meant(inner: exp.Expr, dialect: str) -> exp.Expr:
     """An aggregate of a dialect as one that all have; an estimate as what it estimates."""
+    if isinstance(inner, exp.ArrayUniqueAgg) and dialect == "spark":
+        return exp.ArrayAgg(this=exp.Distinct(expressions=[inner.this]), nulls_excluded=True)
     if isinstance(inner, exp.ApproxDistinct) and dialect != "postgres":
         return exp.Count(this=exp.Distinct(expressions=[inner.this]))
     if isinstance(inner, exp.ApproxQuantile):
@@ -710,7 +712,8 @@ def _folded(
 
 def _without_nulls(aggregate: AggregateCall) -> bool:
     """Whether it is Spark's ARRAY_AGG, which lists no NULL and is empty where there is nothing."""
-    return any(call.args.get("nulls_excluded") for call in aggregate.node.find_all(exp.ArrayAgg))
+    calls = aggregate.node.find_all(exp.ArrayAgg, exp.ArrayUniqueAgg)
+    return any(isinstance(c, exp.ArrayUniqueAgg) or c.args.get("nulls_excluded") for c in calls)
 
 
 def fold(

@@ -100,7 +100,8 @@ READ: Final[dict[type[exp.Expr], frozenset[str]]] = {
         ),
         (
             (exp.Select,),
-            "with_ expressions distinct from_ joins where group having qualify windows " + _ORDER,
+            "with_ hint expressions distinct from_ joins where group having qualify windows "
+            + _ORDER,
         ),
         ((exp.Star,), "except_ replace rename"),
         ((exp.Subquery,), "this alias joins pivots"),

@@ -302,6 +302,17 @@ def _condition(node: exp.Merge, into: _Side, of: _Side) -> exp.Expr:
     return exp.and_(*pairs)
 
 
+def _of_all(
+    statement: Statement, node: exp.Expr, names: Sequence[str], of: _Side
+) -> list[exp.Expr]:
+    """Spark's `SET *` and `INSERT *`: each column of the table is the source's of its name."""
+    there = [column.name for column in of.columns]
+    for name in names:
+        if name not in there:
+            raise statement.unknown("column", name, there, node)
+    return [exp.column(exp.to_identifier(name, quoted=True), of.name) for name in names]
+
+
 def _when(builder: Builder, table: Table, node: exp.When, into: _Side, of: _Side) -> _When:
     statement, then, columns = builder.statement, node.args["then"], table.relation.columns
     names = [column.name for column in columns]
@@ -322,7 +333,11 @@ def _when(builder: Builder, table: Table, node: exp.When, into: _Side, of: _Side
     if isinstance(then, exp.Update) and kind != "NOT MATCHED":
         statement.require_only(then, ("expressions",))
         if not then.expressions or isinstance(then.expressions[0], exp.Star):
-            raise builder.refused("UPDATE of all columns", node, "write UPDATE SET column = value")
+            if statement.dialect != "spark":
+                way_out = "write UPDATE SET column = value"
+                raise builder.refused("UPDATE of all columns", node, way_out)
+            nodes = _typed(scalars, columns, names, _of_all(statement, node, names, of))
+            return _When(kind, test, "UPDATE", scalars, names, nodes)
         targets = [
             names[position] for position in set_positions(statement, then, into.name, columns)
         ]
@@ -334,6 +349,9 @@ def _when(builder: Builder, table: Table, node: exp.When, into: _Side, of: _Side
         raise statement.wrong(f"WHEN {kind} THEN {then.key.upper()}", node, way_out)
     statement.require_only(then, ("this", "expression"))
     values = then.args.get("expression")
+    if isinstance(then.this, exp.Star) and statement.dialect == "spark":
+        nodes = _typed(scalars, columns, names, _of_all(statement, node, names, of))
+        return _When(kind, test, "INSERT", scalars, names, nodes)
     if not isinstance(values, exp.Tuple) or isinstance(then.this, exp.Star):
         raise builder.refused("INSERT of all columns", node, "write INSERT (columns) VALUES (...)")
     targets = [column.name for column in then.this.expressions] if then.this else names

@@ -242,7 +242,7 @@ class Scalars:
                 raise self.statement.refused("UNNEST here", node, way_out)
             if isinstance(node, exp.AggFunc | exp.RowNumber):
                 raise self.statement.misplaced(node)
-            close = suggest(name.upper(), sorted({*functions.NAMES, *USER}), 0.75)
+            close = suggest(name.upper(), sorted({*functions.NAMES, *USER} - {name.upper()}), 0.75)
             way_out = functions.instead_of(name.upper(), self.statement.dialect)
             way_out = f"did you mean {close}?" if close else way_out
             if node.find(exp.Lambda):

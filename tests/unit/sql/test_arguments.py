@@ -225,6 +225,7 @@ SPEAKING = {
         "SELECT a, c, COUNT(*) FROM w GROUP BY a, c WITH CUBE",
         "SELECT a, c, COUNT(*) FROM w GROUP BY a, c WITH ROLLUP",
         "SELECT TO_DATE('01.02.2024', 'dd.MM.yyyy') FROM w",
+        "SELECT /*+ BROADCAST(w) */ a FROM w",
         "SELECT AGGREGATE(n, 0, (x, y) -> x + 1, x -> x * 2) FROM t",
         "SELECT NVL2(a, 1, 2) FROM t", "SELECT COLLECT_LIST(a) FROM t",
         "SELECT TO_DATE(b, 'yyyy-MM-dd'), DATE_FORMAT(d, 'yyyy') FROM t WHERE b IS NULL",
@@ -240,7 +241,7 @@ SAYS_NOTHING = {
         "PrimaryKeyColumnConstraint.desc",
     ),
     "how it is to be computed, or how exactly": (
-        "ApproxDistinct.accuracy", "ApproxQuantile.accuracy", "CTE.materialized",
+        "ApproxDistinct.accuracy", "ApproxQuantile.accuracy", "CTE.materialized", "Select.hint",
     ),
     "what sqlglot notes for other dialects": (
         "Array.bracket_notation", "ArrayAppend.null_propagation", "ArrayConcat.null_propagation",

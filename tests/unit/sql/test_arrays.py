@@ -355,3 +355,32 @@ def test_a_lambda_reads_the_row_around_it_and_follows_it(made: str) -> None:
         ]  # fmt: skip
         db.execute("UPDATE r SET k = 10 WHERE id = 1")
         assert db.delta("v").added == [(1, [15, None, 31])]
+
+
+def _rows(db: deltafix.sql.Connection, query: str) -> list[tuple[Any, ...]]:
+    return db.execute(query).fetchall()
+
+
+def test_sparks_sets_of_values_and_merges_of_all_columns() -> None:
+    with deltafix.sql.connect(dialect="spark") as db:
+        db.execute(
+            """CREATE TABLE t (id INT NOT NULL, a STRING, n INT);
+            CREATE TABLE u (n INT, a STRING, id INT, other INT);
+            CREATE VIEW v AS SELECT a, COLLECT_SET(n) AS ns FROM t GROUP BY a;
+            INSERT INTO t VALUES (1, 'a', 1), (2, 'a', 1), (3, 'a', NULL), (4, 'b', NULL);
+            INSERT INTO u VALUES (9, 'a', 1, 0), (8, 'c', 5, 0)"""
+        )
+        assert _rows(db, "SELECT * FROM v ORDER BY a") == [("a", [1]), ("b", [])]
+        assert _rows(db, "SELECT COLLECT_SET(n) FROM t WHERE id > 4") == [([],)]
+        db.execute(
+            "MERGE INTO t USING u ON t.id = u.id WHEN MATCHED THEN UPDATE SET * "
+            "WHEN NOT MATCHED THEN INSERT *"
+        )
+        assert _rows(db, "SELECT * FROM v ORDER BY a") == [("a", [1, 9]), ("b", []), ("c", [8])]
+        before = _rows(db, "SELECT * FROM t")
+        with pytest.raises(deltafix.sql.ProgrammingError, match="unknown column 'a'"):
+            db.execute(
+                "MERGE INTO t USING (SELECT 1 AS id) AS s ON t.id = s.id "
+                "WHEN MATCHED THEN UPDATE SET *"
+            )
+        assert _rows(db, "SELECT * FROM t") == before
