@@ -38,7 +38,7 @@ VALUES = (
     [0, -(2**63), 2**63 - 1], [0, 2**64 - 1], [0.0, 0.1, float("inf"), float("nan")],
     ["", "\\N", "a\nb", "q\"'`", "é\u0301", "\U0001f600"],
 )  # fmt: skip
-EPOCHS = cases(4, fuzz=30)
+EPOCHS = max(3, cases(4, fuzz=30))  # the third is lost
 STEPS = ("_make", "_held", "_insert", "_change")
 PLACES = ["delta by path", "delta by name", "iceberg"]
 CASES = [(place, mode) for mode in ("merge", "append") for place in PLACES]

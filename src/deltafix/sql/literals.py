@@ -12,6 +12,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time
 from decimal import Decimal
+from operator import is_
 from typing import Any, Final, TypeAlias
 
 from deltafix.sql.intervals import Interval
@@ -174,19 +175,27 @@ def is_of_no_column(node: exp.Expr) -> bool:
 def typed(node: exp.Expr, kind: SqlType) -> exp.Expr:
     """A node beside one of a type: a literal in quotes is of that type, in an array too.
 
-    Beside a DOUBLE a number of any digits is one.
+    Beside a DOUBLE a number of any digits is one. The node itself where nothing becomes another:
+    what it is compiled to is known then, and arrays in arrays are compiled once.
     """
     inner = node.unnest()
     if kind.element is not None and isinstance(inner, exp.Array):
-        return exp.Array(
-            expressions=[typed(element, kind.element).copy() for element in inner.expressions]
-        )
+        elements = [typed(element, kind.element) for element in inner.expressions]
+        if all(map(is_, elements, inner.expressions)):
+            return node
+        return exp.Array(expressions=[element.copy() for element in elements])
     if kind.fields and isinstance(inner, exp.Struct):
         kinds = dict(kind.fields)
+        values = {
+            number: typed(field.expression, kinds[field.name])
+            for number, field in enumerate(inner.expressions)
+            if isinstance(field, exp.PropertyEQ) and field.name in kinds
+        }
+        if all(value is inner.expressions[number].expression for number, value in values.items()):
+            return node
         inner = inner.copy()
-        for field in inner.expressions:
-            if isinstance(field, exp.PropertyEQ) and field.name in kinds:
-                field.set("expression", typed(field.expression, kinds[field.name]).copy())
+        for number, value in values.items():
+            inner.expressions[number].set("expression", value.copy())
         return inner
     is_row = isinstance(inner, exp.Anonymous) and inner.name.upper() == "ROW"
     if is_row and kind.fields and len(inner.expressions) == len(kind.fields):

@@ -290,3 +290,26 @@ def test_the_type_of_a_part_is_found_once(
         db.execute(f"EXPLAIN SELECT {text} AS x FROM t")
         nodes.append(work["nodes"] - before)
     assert nodes[2] - nodes[1] <= 2 * (nodes[1] - nodes[0]) + 4
+
+
+@pytest.mark.parametrize(
+    ("first", "inside", "last"),
+    [("[", "a", "]"), ("[", "'1', 2", "]"), ("[{'k': ", "a", "}]")],
+)
+def test_what_is_in_arrays_in_arrays_is_compiled_once(
+    first: str, inside: str, last: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each level compiled what is in it twice, once as it is and once as typed: 50 s for 20."""
+    compiled, whole = Counter[int](), Scalars._compiled
+
+    def counted(self: Scalars, node: exp.Expr) -> Scalar:
+        compiled[depth] += 1
+        return whole(self, node)
+
+    monkeypatch.setattr(Scalars, "_compiled", counted)
+    with closing(deltafix.sql.connect()) as db:
+        db.execute("CREATE TABLE t (a INTEGER)")
+        for depth in (6, 12):
+            db.execute(f"SELECT {first * depth}{inside}{last * depth} AS x FROM t")
+    assert compiled[6] > 6
+    assert compiled[12] < 5 * compiled[6]  # as the square of the depth at the most; it was 64
