@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cache, partial
+from itertools import pairwise
 from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 
 from sqlglot.dialects.dialect import Dialect
@@ -294,6 +295,7 @@ def _tree(
         at = tokens[0]
         begin = Token(TokenType.BEGIN, at.text, at.line, at.col, at.start, at.end)
         tokens = [begin, *tokens[1:]]
+    _require_shallow(tokens, reader.parser_class.TYPE_TOKENS)
     head, actions = _actions(tokens)
     if len(actions) < 2:
         return _read(words, tokens, reader)
@@ -307,6 +309,24 @@ def _tree(
         else:
             whole.set("actions", [*whole.args["actions"], *tree.args["actions"]])
     return whole  # type: ignore[no-any-return]
+
+
+_NESTED: Final = 12
+"""Most functions in each other that are called as types are, DATE(x): sqlglot reads twice what is in
+one, so 20 of them took a minute."""
+
+
+def _require_shallow(tokens: Sequence[Token], types: Collection[TokenType]) -> None:
+    """Raise RecursionError for more of these functions in each other."""
+    opened, depth = [], 0
+    for before, token in pairwise(tokens):
+        if token.token_type == TokenType.L_PAREN:
+            opened.append(before.token_type in types)
+            depth += opened[-1]
+            if depth > _NESTED:
+                raise RecursionError
+        elif token.token_type == TokenType.R_PAREN and opened:
+            depth -= opened.pop()
 
 
 _OPENING: Final = (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE)
