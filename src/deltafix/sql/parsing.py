@@ -312,20 +312,21 @@ def _tree(
 
 
 _NESTED: Final = 12
-"""Most functions in each other that are called as types are, DATE(x): sqlglot reads twice what is in
-one, so 20 of them took a minute."""
+"""Functions in each other that are called as types are, DATE(x), and `x::INT[...]`, at the most:
+sqlglot reads twice what is in one, so 20 of them took a minute."""
 
 
 def _require_shallow(tokens: Sequence[Token], types: Collection[TokenType]) -> None:
     """Raise RecursionError for more of these functions in each other."""
     opened, depth = [], 0
     for before, token in pairwise(tokens):
-        if token.token_type == TokenType.L_PAREN:
-            opened.append(before.token_type in types)
+        if token.token_type in (TokenType.L_PAREN, TokenType.L_BRACKET):
+            is_list = token.text == "[" and before.token_type == TokenType.ARRAY
+            opened.append(before.token_type in types and not is_list)
             depth += opened[-1]
             if depth > _NESTED:
                 raise RecursionError
-        elif token.token_type == TokenType.R_PAREN and opened:
+        elif token.token_type in (TokenType.R_PAREN, TokenType.R_BRACKET) and opened:
             depth -= opened.pop()
 
 
