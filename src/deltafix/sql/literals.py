@@ -207,7 +207,8 @@ def typed(node: exp.Expr, kind: SqlType) -> exp.Expr:
     given = Given.at(inner)
     quoted = isinstance(inner, exp.Literal) and inner.is_string
     quoted = quoted or (given is not None and isinstance(given.value, str))
-    quoted = quoted and kind not in (TEXT, NULL, BEYOND) and not kind.fields
+    # An array in quotes is one of PostgreSQL's: what it has inside is no array or struct.
+    quoted = quoted and kind not in (TEXT, NULL, BEYOND) and not (kind.element or kind).is_nested
     if quoted or (kind is DOUBLE and is_beyond(inner)):
         return exp.Cast(this=inner.copy(), to=data_type(kind.name))
     return node
