@@ -38,7 +38,7 @@ from deltafix.pipeline.runner import Pipeline
 from deltafix.spark import keeping
 from deltafix.spark.shards import carry, database
 
-EXAMPLES = 2 if JIT_DISABLED else cases(8)
+EXAMPLES = 2 if JIT_DISABLED else max(6, cases(6))  # fewer follow no row
 
 PROGRAM = """
 .decl edge(x: symbol, n: number)
@@ -290,7 +290,7 @@ def test_agree_any_split_of_the_same_messages_gives_one_answer(
             judged["epochs of pipelines"] += split.check(wanted)
             judged["splits of pipelines"] += 1
             followed += "maintain" in split.ways
-    assert followed or keeper != "driver" or EXAMPLES < 8
+    assert followed or keeper != "driver" or EXAMPLES < 6
 
 
 @pytest.mark.parametrize("form", FORMATS)
