@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-TABLES = max(1, cases(2) // 8)
+TABLES = cases(1, per=8)
 
 AGGREGATES = (
     "COUNT(*)", "COUNT(p)", "COUNT(DISTINCT p)", "SUM(p)", "SUM(DISTINCT p)", "SUM(n)", "AVG(p)",

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.generators.random_sql import Case, case_of
@@ -43,6 +44,16 @@ def _vary(case: int) -> None:
     partitions.SMALL = (64, 1)[case % 2]
     whole.MOST = (1, MOST)[case % 2]
     scans.MANY = (1, MANY, 2, 3)[case // 2 % 4]
+
+
+def _judged(many: int, **options: Any) -> Iterator[tuple[Case, Judged]]:
+    """So many cases with some options, in CI half of them, played; nothing of them is refused."""
+    for seed in range(some(many)):
+        _vary(seed)
+        case = case_of(seed, schemas=False, **options)
+        judged = play(case)
+        assert not judged.refused
+        yield case, judged
 
 
 def _played(group: int) -> Judged:
@@ -107,7 +118,7 @@ def test_oracle_views_follow_foreign_keys_and_tables_that_change() -> None:
         total.merged += judged.merged
         total.changed += judged.changed
     assert total.altered > some(8)
-    assert total.followed > 0
+    assert total.followed > some(2) - 1
     assert total.merged > 0
     assert total.changed > some(45)
 
@@ -137,12 +148,8 @@ def test_oracle_correlated_aggregates_count_a_row_once_whatever_decides_about_it
         return found
 
     monkeypatch.setattr(subqueries, "asked", counted)
-    for seed in range(some(24)):
-        _vary(seed)
-        case = case_of(seed, views=8, transactions=2, arrays=False, schemas=False, correlated=True)
+    for case, judged in _judged(24, views=8, transactions=2, arrays=False, correlated=True):
         aggregates += sum(query.count("(SELECT CAST(") for _, query in case.views)
-        judged = play(case)
-        assert not judged.refused
         changed += judged.changed
     assert aggregates > some(100)
     assert few > some(30)
@@ -152,12 +159,8 @@ def test_oracle_correlated_aggregates_count_a_row_once_whatever_decides_about_it
 def test_oracle_joins_by_expressions_are_those_of_duckdb_and_sqlite() -> None:
     """Of both sides of any join, of NULLs, in subqueries, and in the steps of recursions."""
     changed = computed = 0
-    for seed in range(some(16)):
-        _vary(seed)
-        case = case_of(seed, views=5, transactions=3, arrays=False, schemas=False, computed=True)
+    for case, judged in _judged(16, views=5, transactions=3, arrays=False, computed=True):
         computed += len(re.findall(r"JOIN \w+ AS \w+ ON [^=]*\([^=]* = ", case.script()))
-        judged = play(case)
-        assert not judged.refused
         changed += judged.changed
     assert computed > some(10)
     assert changed > some(60)
@@ -166,12 +169,8 @@ def test_oracle_joins_by_expressions_are_those_of_duckdb_and_sqlite() -> None:
 def test_oracle_groups_of_one_side_of_a_left_join_are_those_of_duckdb_and_sqlite() -> None:
     """What the planner leaves out of them, rows without a match, is in no aggregate."""
     joins = changed = 0
-    for seed in range(some(16)):
-        _vary(seed)
-        case = case_of(seed, views=4, transactions=3, one_sided=True, schemas=False)
+    for case, judged in _judged(16, views=4, transactions=3, one_sided=True):
         joins += sum("LEFT JOIN" in query for _, query in case.views)
-        judged = play(case)
-        assert not judged.refused
         changed += judged.changed
     assert joins > some(50)
     assert changed > some(50)
@@ -180,16 +179,12 @@ def test_oracle_groups_of_one_side_of_a_left_join_are_those_of_duckdb_and_sqlite
 def test_oracle_numbers_are_those_that_are_asked_for_whatever_they_are_called() -> None:
     """A number that nobody asks for is not computed: which that is, aliases and joins decide."""
     changed = renamed = nearest = 0
-    for seed in range(some(16)):
-        _vary(seed)
-        case = case_of(seed, views=8, transactions=3, arrays=False, schemas=False, numbered=True)
+    for case, judged in _judged(16, views=8, transactions=3, arrays=False, numbered=True):
         renamed += len(re.findall(r"\((?:c\d, )*rn, [^()]*\)", case.script()))
         nearest += case.script().count("ASOF")
-        judged = play(case)
-        assert not judged.refused
         changed += judged.changed
     assert renamed > some(10)
-    assert nearest > some(2)
+    assert nearest > some(3)
     assert changed > some(60)
 
 

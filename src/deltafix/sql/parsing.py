@@ -271,7 +271,7 @@ def _leave_schemas_out(nodes: Sequence[exp.Expr], reader: Dialect) -> None:
         if isinstance(node, exp.Table) and node.db.lower() == own and not node.catalog:
             node.set("db", None)
             found.add(node.name)
-    for node in nodes:
+    for node in nodes if found else ():
         if isinstance(node, exp.Column) and node.table in found and node.db.lower() == own:
             node.set("db", None)
 

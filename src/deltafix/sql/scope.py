@@ -163,9 +163,9 @@ class Scope:
             return None
         return column if around.here(column) is not None else None
 
-    def of_domain(self, node: exp.Column, around: Scope) -> exp.Column:
+    def of_domain(self, node: exp.Column | exp.Dot, around: Scope) -> exp.Column:
         """The column of the domain that an outer one is. Raises CorrelatedError if it is none."""
-        operand = around.column(node) if self.domain else None
+        operand = around.read(node) if self.domain else None
         if operand not in self.domain:
             raise CorrelatedError(node)
         return outer_column(self.domain.index(operand))
@@ -185,9 +185,7 @@ class Scope:
             return None
         operand = self.around.grouped(node)
         if operand is not None and self.alone:
-            if operand not in self.domain:
-                raise CorrelatedError(node)
-            return self.column(outer_column(self.domain.index(operand)))
+            return self.column(self.of_domain(node, self.around))
         self.outer_used = self.outer_used or operand is not None
         return operand
 
